@@ -1,0 +1,1 @@
+"""Wire messages, with the generated code beside their definitions."""

@@ -1,0 +1,1 @@
+"""The remote-write proxy: a receiver in front, a sender behind."""

@@ -1,0 +1,1 @@
+"""What the proxy decides: pure functions over bytes and values."""
