@@ -1,0 +1,257 @@
+"""Where one series goes at one time, and why: the decision that traffic caches and `explain` shows.
+
+A *claim* is a tenant's right to the series before its rules: as owner, by its view, as the idle tenant. Rules come after
+the view. Deny by default: without a claim there is no part (design 2, 5).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from ownership import DeviceKey, Fleet, Holding, Owner, Unknown
+from proxy.core.books import FILTERED, QUARANTINED, REJECTED, ROUTED
+from proxy.core.labels import LabelSet
+from proxy.core.relabel import apply
+from proxy.core.tenancy import Tenancy, Tenant, Trust
+
+NEVER_BELIEVED: Final = frozenset(
+    "pod namespace container exported_pod exported_namespace exported_container pod_name pod_namespace container_name "
+    "pod_uid vgpu Hostname hostname hpc_job".split()
+)
+"""Labels of an exporter that say who owns a device, or seem to; `dra_*` and our own names go with them (design 5)."""
+
+JOINED_LABELS: Final = frozenset(
+    "node pod_uid namespace pod container controller_kind controller_name shared unattributed".split()
+)
+"""Labels that only we put on a device series (interface 5)."""
+
+ALWAYS: Final = (-(1 << 62), 1 << 62)
+"""A window of time without ends, in ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A tenant's claim: `kept` is what it gets, None where its rules drop the series, by `dropped_by`."""
+
+    tenant: Tenant
+    why: str
+    labels: LabelSet
+    kept: LabelSet | None
+    dropped_by: str = ""
+    over_limit: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Fated:
+    """A fate, as the books name it."""
+
+    kind: str
+    tenant: str = ""
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What becomes of a sample of a series within [`from_ms`, `to_ms`).
+
+    `owner` identifies the labels of the owner (None: no device series, or nobody knows); `key` the device.
+    """
+
+    fate: Fated
+    claims: tuple[Claim, ...]
+    window: tuple[int, int] = ALWAYS
+    holding: Holding | Unknown | None = None
+    key: DeviceKey | None = None
+    owner: tuple[tuple[str, str], ...] | None = None
+    device: bool = False
+
+
+def decide(labels: LabelSet, at_ms: int, trust: Trust, tenancy: Tenancy, fleet: Fleet) -> Decision:
+    """The decision for `labels` at `at_ms`."""
+    if labels.get("job") in trust.trusted_jobs:
+        return _decide_trusted(labels, at_ms, tenancy, fleet)
+    key = _device_key(labels)
+    if tenancy.ownership and key is not None:
+        return _decide_device(labels, at_ms, key, tenancy, fleet)
+    wanted = [(tenant, tenant.view, labels) for tenant in tenancy.tenants if tenant.view != "owned"]
+    if trust.namespace_label:
+        tenant = tenancy.known_tenant(labels.get("namespace"))
+        if tenant is not None and tenant.view == "owned":
+            wanted.append((tenant, "namespace label", labels))
+    claims = _judge(wanted, tenancy)
+    return Decision(_fate_of(claims, Fated(FILTERED, "", "no_claim")), claims)
+
+
+def strip_exporter_labels(labels: LabelSet, tenancy: Tenancy) -> LabelSet:
+    """A device series without what its exporter says of owners, or with that kept as `exporter_<name>`."""
+    gone = {
+        name
+        for name, _ in labels.pairs
+        if name in NEVER_BELIEVED or name in JOINED_LABELS or name in tenancy.strip_labels or name.startswith("dra_")
+    }
+    if not gone:
+        return labels
+    stripped = labels.without(gone)
+    if not tenancy.keep_exporter_labels:
+        return stripped
+    return stripped.with_labels({f"exporter_{name}": labels.get(name) for name in gone})
+
+
+def owner_labels(owner: Owner, node: str) -> dict[str, str]:
+    """What is put on a series of an owner; empty values take a label of that name off."""
+    return {
+        "node": node,
+        "pod_uid": owner.pod_uid or "",
+        "namespace": owner.namespace or "",
+        "pod": owner.pod or "",
+        "container": owner.container or "",
+        "controller_kind": owner.controller_kind or "",
+        "controller_name": owner.controller_name or "",
+    }
+
+
+def _device_key(labels: LabelSet) -> DeviceKey | None:
+    uuid = labels.get("UUID")
+    return DeviceKey(uuid, labels.get("GPU_I_ID")) if uuid.startswith("GPU-") else None
+
+
+def _judge(wanted: Iterable[tuple[Tenant, str, LabelSet]], tenancy: Tenancy, *, rules: bool = True) -> tuple[Claim, ...]:
+    """Each claim with its tenant's rules applied, in file order; a tenant has one claim, its first."""
+    first: dict[str, tuple[Tenant, str, LabelSet]] = {}
+    for claim in wanted:
+        first.setdefault(claim[0].id, claim)
+    ordered = sorted(first.values(), key=lambda claim: claim[0].order)
+    return tuple(_judge_one(claim, tenancy.labels_per_series, rules=rules) for claim in ordered)
+
+
+def _judge_one(wanted: tuple[Tenant, str, LabelSet], labels_per_series: int, *, rules: bool) -> Claim:
+    tenant, why, labels = wanted
+    if not rules:
+        return Claim(tenant, why, labels, labels)
+    verdict = apply(labels, tenant.rules)
+    if verdict.labels is None:
+        return Claim(tenant, why, labels, None, f"write_relabel_configs[{verdict.dropped_by}]")
+    if not verdict.labels.pairs:
+        return Claim(tenant, why, labels, None, "no_labels")
+    if not verdict.labels.get("__name__"):
+        return Claim(tenant, why, labels, None, "no_name")
+    return Claim(tenant, why, labels, verdict.labels, over_limit=len(verdict.labels.pairs) > labels_per_series)
+
+
+def _fate_of(claims: tuple[Claim, ...], without_claim: Fated) -> Fated:
+    if any(claim.kept is not None for claim in claims):
+        return Fated(ROUTED)
+    if claims:
+        return Fated(FILTERED, claims[0].tenant.id, claims[0].dropped_by)
+    return without_claim
+
+
+def _decide_device(labels: LabelSet, at_ms: int, key: DeviceKey, tenancy: Tenancy, fleet: Fleet) -> Decision:
+    raw = [(tenant, "raw", labels) for tenant in tenancy.viewing("raw")]
+    holding = fleet.lookup(key, at_ms)
+    if isinstance(holding, Unknown):
+        if key.gpu_instance_id == "" and fleet.instances(key.uuid):
+            return _held_back(_judge(raw, tenancy), "shared_not_split", holding, key)
+        return _unowned(labels, raw, tenancy, Decision(Fated(QUARANTINED, "", "unknown_owner"), (), ALWAYS, holding, key))
+    owners = holding.interval.owners
+    if holding.device.sharing != "exclusive" or len(owners) > 1:
+        return _held_back(_judge(raw, tenancy), "shared_not_split", holding, key)
+    if owners and not owners[0].namespace:
+        return _unowned(labels, raw, tenancy, Decision(Fated(QUARANTINED, "", "unknown_owner"), (), ALWAYS, holding, key))
+    if owners:
+        return _owned(labels, raw, tenancy, key, holding)
+    return _idle(labels, raw, tenancy, key, holding)
+
+
+def _window(holding: Holding) -> tuple[int, int]:
+    """The sample times that an interval speaks for; how long an open one is good is the node's `Epoch.until_ms`."""
+    interval = holding.interval
+    return interval.from_ms, ALWAYS[1] if interval.to_ms is None else interval.to_ms
+
+
+def _held_back(claims: tuple[Claim, ...], reason: str, holding: Holding | Unknown, key: DeviceKey) -> Decision:
+    return Decision(Fated(QUARANTINED, "", reason), claims, ALWAYS, holding, key, device=True)
+
+
+def _owned(
+    labels: LabelSet, raw: list[tuple[Tenant, str, LabelSet]], tenancy: Tenancy, key: DeviceKey, holding: Holding
+) -> Decision:
+    """One owner: its tenant has the value untouched, and so have the joined views."""
+    owner = holding.interval.owners[0]
+    put_on = owner_labels(owner, holding.node)
+    joined = strip_exporter_labels(labels, tenancy).with_labels(put_on)
+    wanted = raw + [(tenant, "joined", joined) for tenant in tenancy.viewing("joined")]
+    tenant = tenancy.owning_tenant(owner.namespace or "")
+    if isinstance(tenant, Tenant):
+        wanted.append((tenant, "owner", joined))
+    claims = _judge(wanted, tenancy)
+    decision = Decision(
+        _fate_of(claims, Fated(ROUTED)), claims, _window(holding), holding, key, tuple(put_on.items()), device=True
+    )
+    if isinstance(tenant, Tenant) or decision.fate.kind == ROUTED:
+        return decision
+    return _unowned(labels, raw, tenancy, Decision(Fated(QUARANTINED, "", tenant), claims, ALWAYS, holding, key))
+
+
+def _idle(
+    labels: LabelSet, raw: list[tuple[Tenant, str, LabelSet]], tenancy: Tenancy, key: DeviceKey, holding: Holding
+) -> Decision:
+    """No owner: the whole value is the part that no pod owns."""
+    interval = holding.interval
+    reason = (interval.unattributed_reason or "unresolved") if interval.unattributed_bytes else "idle"
+    put_on = {"node": holding.node, "unattributed": reason}
+    part = strip_exporter_labels(labels, tenancy).with_labels(put_on)
+    wanted = raw + [(tenant, "joined", part) for tenant in tenancy.viewing("joined")]
+    if tenancy.idle_tenant is not None:
+        wanted.append((tenancy.idle_tenant, "idle", part))
+    claims = _judge(wanted, tenancy)
+    fate = _fate_of(claims, Fated(FILTERED, "", "idle"))
+    return Decision(fate, claims, _window(holding), holding, key, tuple(put_on.items()), device=True)
+
+
+def _unowned(
+    labels: LabelSet, raw: list[tuple[Tenant, str, LabelSet]], tenancy: Tenancy, held: Decision
+) -> Decision:
+    """A device sample that no tenant may have as its owner: what `unowned` says.
+
+    Joined views get none of those whose owner is unknown. A raw view has its part at once, whatever the policy.
+    """
+    policy = tenancy.unowned
+    wanted = list(raw)
+    if policy.tenant is not None:
+        wanted.append((policy.tenant, "unowned", strip_exporter_labels(labels, tenancy)))
+    claims = held.claims or _judge(wanted, tenancy)
+    if held.claims and policy.tenant is not None:
+        claims = _judge([*wanted, *((claim.tenant, claim.why, claim.labels) for claim in held.claims)], tenancy)
+    fates = {
+        "quarantine": held.fate,
+        "drop": _fate_of(claims, Fated(FILTERED, "", "unowned")),
+        "reject": _fate_of(claims, Fated(REJECTED, "", held.fate.detail)),
+        "tenant": _fate_of(claims, Fated(FILTERED, "", "unowned")),
+    }
+    return Decision(fates[policy.fate], claims, ALWAYS, held.holding, held.key, device=True)
+
+
+def _decide_trusted(labels: LabelSet, at_ms: int, tenancy: Tenancy, fleet: Fleet) -> Decision:
+    """The labeler's own series: already attributed, so rules do not apply and nothing is joined (design 5)."""
+    name = labels.get("__name__")
+    wanted = [(tenant, tenant.view, labels) for tenant in tenancy.tenants if tenant.view != "owned"]
+    key = _device_key(labels)
+    window = ALWAYS
+    holding: Holding | Unknown | None = None
+    if name.startswith("whosegpu_device_") or name == "whosegpu_finding":
+        holding = Unknown("no device is named") if key is None else fleet.lookup(key, at_ms)
+        namespaces: set[str] = set()
+        if isinstance(holding, Holding):
+            window = _window(holding)
+            namespaces = {owner.namespace for owner in holding.interval.owners if owner.namespace}
+        owning = [tenancy.owning_tenant(namespace) for namespace in sorted(namespaces)]
+        wanted += [(tenant, "owner", labels) for tenant in owning if isinstance(tenant, Tenant)]
+        if tenancy.idle_tenant is not None:
+            wanted.append((tenancy.idle_tenant, "idle", labels))
+    else:
+        tenant = tenancy.known_tenant(labels.get("namespace")) or tenancy.idle_tenant
+        if tenant is not None:
+            wanted.append((tenant, "attributed", labels))
+    claims = _judge(wanted, tenancy, rules=False)
+    return Decision(_fate_of(claims, Fated(FILTERED, "", "no_claim")), claims, window, holding, key)

@@ -1,0 +1,185 @@
+"""One timeseries entry of remote write 1.0, read whole and checked: the way of every entry that `wire.scan` does not know.
+
+Stores decode a request strictly and refuse all of it for one field of the wrong wire type, so an entry is taken apart
+down to its last known field here, and refused alone.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from proxy.core.errors import InvalidUtf8Error, MalformedSeriesError
+from proxy.core.wire import read_varint, skip, varint
+
+SAMPLE: Final = 2
+EXEMPLAR: Final = 3
+HISTOGRAM: Final = 4
+
+STALE_BITS: Final = b"\x02\x00\x00\x00\x00\x00\xf0\x7f"
+"""The stale marker on the wire: float64 0x7ff0000000000002, little endian (prometheus model/value)."""
+
+_VARINT, _DOUBLE, _BYTES = 0, 1, 2
+_LABEL, _SPAN, _PACKED_VARINTS, _PACKED_DOUBLES = "label", "span", "varints", "doubles"
+
+# Field number -> wire types that a strict decoder takes, and what the bytes of wire type 2 must hold.
+_Fields = dict[int, tuple[tuple[int, ...], str]]
+_LABEL_FIELDS: Final[_Fields] = {1: ((_BYTES,), ""), 2: ((_BYTES,), "")}
+_SPAN_FIELDS: Final[_Fields] = {1: ((_VARINT,), ""), 2: ((_VARINT,), "")}
+_POINT_FIELDS: Final[dict[int, _Fields]] = {
+    SAMPLE: {1: ((_DOUBLE,), ""), 2: ((_VARINT,), "")},
+    EXEMPLAR: {1: ((_BYTES,), _LABEL), 2: ((_DOUBLE,), ""), 3: ((_VARINT,), "")},
+    HISTOGRAM: {
+        **{number: ((_VARINT,), "") for number in (1, 4, 6, 14, 15)},
+        **{number: ((_DOUBLE,), "") for number in (2, 3, 5, 7)},
+        **{number: ((_BYTES,), _SPAN) for number in (8, 11)},
+        **{number: ((_VARINT, _BYTES), _PACKED_VARINTS) for number in (9, 12)},
+        **{number: ((_DOUBLE, _BYTES), _PACKED_DOUBLES) for number in (10, 13, 16)},
+    },
+}
+_TIME_FIELD: Final = {SAMPLE: 2, EXEMPLAR: 3, HISTOGRAM: 15}
+_MARKER_FIELD: Final = {SAMPLE: 1, HISTOGRAM: 3}
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A sample, exemplar or histogram: `raw` is its whole field as sent, `stale` tells a stale marker."""
+
+    kind: int
+    time_ms: int
+    stale: bool
+    raw: bytes
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is a unit of the books: exemplars have counters of their own."""
+        return self.kind != EXEMPLAR
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One entry: its label fields as sent (`block`) and as pairs, its points in order, and fields unknown to us."""
+
+    block: bytes
+    labels: tuple[tuple[bytes, bytes], ...]
+    points: tuple[Point, ...]
+    unknown: bytes
+
+    def text_labels(self) -> list[tuple[str, str]]:
+        """The labels as text; raises InvalidUtf8Error."""
+        try:
+            return [(name.decode(), value.decode()) for name, value in self.labels]
+        except UnicodeDecodeError:
+            shown = b", ".join(name + b"=" + value for name, value in self.labels).decode(errors="replace")
+            raise InvalidUtf8Error(f"invalid_utf8: a label is not UTF-8: {shown[:200]}") from None
+
+
+def parse_series(body: bytes, start: int, end: int) -> Series:
+    """Read one TimeSeries message, wherever its fields stand; raises MalformedSeriesError.
+
+    Labels may come late or apart: `block` is all label fields in their order, so that label sets sent alike have equal
+    blocks.
+    """
+    labels: list[tuple[bytes, bytes]] = []
+    blocks: list[bytes] = []
+    points: list[Point] = []
+    unknown: list[bytes] = []
+    at = start
+    while at < end:
+        first = at
+        key, at = read_varint(body, at, end)
+        stop = skip(body, key, at, end)
+        number = key >> 3
+        if number > HISTOGRAM:
+            unknown.append(body[first:stop])
+        elif key & 7 != _BYTES:
+            raise MalformedSeriesError("malformed_series: a label, sample, exemplar or histogram is not a message")
+        else:
+            _, at = read_varint(body, at, end)
+            if number == 1:
+                labels.append(_parse_label(body, at, stop))
+                blocks.append(body[first:stop])
+            else:
+                points.append(_parse_point(body, number, (first, at, stop)))
+        at = stop
+    return Series(b"".join(blocks), tuple(labels), tuple(points), b"".join(unknown))
+
+
+def encode_labels(pairs: list[tuple[bytes, bytes]]) -> bytes:
+    """Label fields in the order given."""
+    out: list[bytes] = []
+    for name, value in pairs:
+        name_head = b"\x0a" + varint(len(name))
+        value_head = b"\x12" + varint(len(value))
+        size = len(name_head) + len(name) + len(value_head) + len(value)
+        out += (b"\x0a" + varint(size), name_head, name, value_head, value)
+    return b"".join(out)
+
+
+def _parse_label(body: bytes, at: int, end: int) -> tuple[bytes, bytes]:
+    """Name and value of one Label message: of repeated fields the last counts, as in every protobuf decoder."""
+    text = {1: b"", 2: b""}
+    while at < end:
+        key, at = read_varint(body, at, end)
+        stop = skip(body, key, at, end)
+        number = key >> 3
+        if number in text:
+            _check_field(body, _LABEL_FIELDS, key, (at, stop))
+            _, at = read_varint(body, at, end)
+            text[number] = body[at:stop]
+        at = stop
+    return text[1], text[2]
+
+
+def _parse_point(body: bytes, kind: int, span: tuple[int, int, int]) -> Point:
+    """One point, whose field begins, whose message begins, and both end at `span`.
+
+    A histogram's stale marker is its sum (prometheus tsdb/head_append.go).
+    """
+    first, at, end = span
+    fields = _POINT_FIELDS[kind]
+    time_ms = 0
+    stale = False
+    while at < end:
+        key, at = read_varint(body, at, end)
+        stop = skip(body, key, at, end)
+        number = key >> 3
+        _check_field(body, fields, key, (at, stop))
+        if number == _TIME_FIELD[kind]:
+            raw, _ = read_varint(body, at, end)
+            time_ms = raw - (1 << 64) if raw >> 63 else raw
+        elif number == _MARKER_FIELD.get(kind):
+            stale = body[at:stop] == STALE_BITS
+        at = stop
+    return Point(kind, time_ms, stale, body[first:end])
+
+
+def _check_field(body: bytes, fields: _Fields, key: int, span: tuple[int, int]) -> None:
+    """Refuse a known field that a strict decoder would refuse; `span` is where its value, length included, lies."""
+    known = fields.get(key >> 3)
+    if known is None:
+        return
+    types, holds = known
+    if key & 7 not in types:
+        raise MalformedSeriesError(f"malformed_series: field {key >> 3} of a point or label has a wrong wire type")
+    if key & 7 != _BYTES or not holds:
+        return
+    at, stop = span
+    _, at = read_varint(body, at, stop)
+    match holds:
+        case "label":
+            _parse_label(body, at, stop)
+        case "span":
+            _check_message(body, _SPAN_FIELDS, at, stop)
+        case "varints":
+            while at < stop:
+                _, at = read_varint(body, at, stop)
+        case _:
+            if (stop - at) % 8:
+                raise MalformedSeriesError("malformed_series: packed doubles are cut")
+
+
+def _check_message(body: bytes, fields: _Fields, at: int, end: int) -> None:
+    while at < end:
+        key, at = read_varint(body, at, end)
+        stop = skip(body, key, at, end)
+        _check_field(body, fields, key, (at, stop))
+        at = stop

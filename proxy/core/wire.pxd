@@ -1,0 +1,96 @@
+cimport cython
+
+cdef class Fate:
+    cdef public str kind
+    cdef public str tenant
+    cdef public str detail
+    cdef public long long samples
+
+cdef class Slot:
+    cdef object __weakref__
+    cdef public object tenant
+    cdef public object pair
+    cdef public long long scan
+    cdef public list chunks
+    cdef public long long samples
+    cdef public long long exemplars
+    cdef public long long made
+    cpdef open(self, long long number, list touched)
+
+@cython.final
+cdef class Output:
+    cdef public Slot slot
+    cdef public bytes block
+    cdef public bytes frame
+    cdef public tuple feeders
+
+cdef class Epoch:
+    cdef public long long generation
+    cdef public long long until_ms
+
+cdef class Entry:
+    cdef public bytes block
+    cdef public Py_ssize_t length
+    cdef public Epoch epoch
+    cdef public Fate fate
+    cdef public tuple outputs
+    cdef public long long generation
+    cdef public long long from_ms
+    cdef public long long to_ms
+    cdef public long long last_ms
+    cdef public bint fast
+    cdef public bint device
+    cdef public bint ended
+    cdef public long long used
+    cdef public object owner
+    cdef public Entry next
+    cpdef forget(self)
+
+cdef class Frames:
+    cdef public list bounds
+    cdef public list metadata
+    cdef public long long dropped
+
+cdef class SeriesCache:
+    cdef public dict entries
+    cdef public object resolver
+    cdef public Entry head
+    cdef public long long fast_samples
+
+@cython.locals(value="unsigned long long", shift=int, byte="unsigned long long")
+cpdef tuple read_varint(bytes body, Py_ssize_t at, Py_ssize_t end)
+
+@cython.locals(kind=int, length="unsigned long long")
+cpdef Py_ssize_t skip(bytes body, unsigned long long key, Py_ssize_t at, Py_ssize_t end) except -1
+
+@cython.locals(bounds=list, end=Py_ssize_t, at=Py_ssize_t, start=Py_ssize_t, key="unsigned long long", symbols=bint, found=Frames)
+cpdef Frames frames(bytes body)
+
+cpdef bytes varint(unsigned long long value)
+
+cpdef bytes frame(Py_ssize_t length)
+
+@cython.locals(value="long long", byte="long long", i=Py_ssize_t)
+cdef long long _timestamp(bytes body, Py_ssize_t at) except -2
+
+cdef Py_ssize_t _tail_of(bytes body, Py_ssize_t start, Py_ssize_t end) except -1
+
+@cython.locals(
+    touched=list,
+    entry=Entry,
+    known=Entry,
+    stamp=bytes,
+    at_ms="long long",
+    fast_samples="long long",
+    i=Py_ssize_t,
+    start=Py_ssize_t,
+    end=Py_ssize_t,
+    tail=Py_ssize_t,
+    size=Py_ssize_t,
+    time_at=Py_ssize_t,
+    output=Output,
+    slot=Slot,
+    chunks=list,
+    point=bytes,
+)
+cpdef list scan(bytes body, list bounds, SeriesCache cache, long long number, long long tick)

@@ -1,0 +1,388 @@
+"""Remote write 1.0 as bytes: find the series of a request, recognise them, put new labels on, frame them again.
+
+One call per request, never one per field. Nothing here builds a protobuf object: a series entry is a *label block* (its
+label fields, as bytes) followed by its points, and points go out as the bytes they came in.
+
+- `frames` checks the top level of a request and tells where its entries lie.
+- `scan` walks the entries. An entry whose label block is known, which bears one plain sample, and whose decision is
+  good at the time of that sample, is copied into the slots of its outputs at once. Every other entry goes to
+  `SeriesCache.resolver`, which may take its time (`timeseries.parse_series` reads it whole).
+- The guess that makes it fast: series come in the order in which they came last time, so `Entry.next` is compared
+  first. It is sound: protobuf reads left to right, so an entry that begins with a block which a full parse has
+  verified, and whose rest is exactly one sample field, has exactly these labels.
+
+This module is plain Python and is compiled with the types of `wire.pxd` where a C compiler is found; both give the same
+answers. Lengths are checked before use; integers are bounded before they could outgrow 64 bits.
+"""
+
+from collections.abc import Callable, Hashable
+from typing import Final
+
+from proxy.core.errors import CorruptRequestError, MalformedSeriesError, MislabelledVersionError
+
+COMPILED: Final = not __file__.endswith(".py")
+
+ALWAYS_FROM: Final = -(1 << 62)
+ALWAYS_TO: Final = 1 << 62
+"""A window without ends; far outside every time in milliseconds that a fast entry can bear."""
+
+_NEVER_A_BLOCK: Final = b"\x00"
+# Aliases that Cython does not read as types, so that wire.pxd alone types the compiled twin.
+_int = int
+_bool = bool
+_Offsets = list[int]
+_Slots = list["Slot"]
+
+
+class Fate:
+    """What became of samples, and of how many: one line of the books."""
+
+    __slots__ = ("detail", "kind", "samples", "tenant")
+
+    def __init__(self, kind: str, tenant: str, detail: str) -> None:
+        self.kind = kind
+        self.tenant = tenant
+        self.detail = detail
+        self.samples = 0
+
+
+class Slot:
+    """Where the parts for one tenant and one (cluster, replica) pair gather while a request is scanned."""
+
+    __slots__ = ("__weakref__", "chunks", "exemplars", "made", "pair", "samples", "scan", "tenant")
+
+    def __init__(self, tenant: object, pair: Hashable) -> None:
+        self.tenant = tenant
+        self.pair = pair
+        self.scan = 0
+        self.chunks: list[bytes] = []
+        self.samples = 0
+        self.exemplars = 0
+        self.made = 0
+
+    def open(self, number: _int, touched: _Slots) -> None:
+        """Begin to gather for scan `number`, unless that has begun."""
+        if self.scan != number:
+            self.scan = number
+            self.chunks = []
+            self.samples = 0
+            self.exemplars = 0
+            self.made = 0
+            touched.append(self)
+
+
+class Output:
+    """A series as one tenant gets it: its slot, its label block, and the inbound entries that feed it."""
+
+    __slots__ = ("block", "feeders", "frame", "slot")
+
+    def __init__(self, slot: Slot, block: bytes) -> None:
+        self.slot = slot
+        self.block = block
+        self.frame = frame(len(block) + 18)
+        self.feeders: tuple[Entry, ...] = ()
+
+    def __hash__(self) -> _int:
+        """Equal outputs are one series of one tenant."""
+        return hash(self.block)
+
+    def __eq__(self, other: object) -> _bool:
+        """Two outputs are one where slot and label block agree."""
+        return isinstance(other, Output) and self.slot is other.slot and self.block == other.block
+
+
+class Epoch:
+    """What a decision was made under: it is void when `generation` moves on, or from `until_ms` on."""
+
+    __slots__ = ("generation", "until_ms")
+
+    def __init__(self, generation: _int, until_ms: _int) -> None:
+        self.generation = generation
+        self.until_ms = until_ms
+
+
+class Entry:
+    """One inbound label block and the newest decision for it.
+
+    `fast` says that `scan` may use the decision by itself. `from_ms` (inclusive) and `to_ms` (exclusive) bound the
+    sample times that it holds for. `last_ms` is the newest sample time that the outputs were fed with.
+    """
+
+    __slots__ = (
+        "block",
+        "device",
+        "ended",
+        "epoch",
+        "fast",
+        "fate",
+        "from_ms",
+        "generation",
+        "last_ms",
+        "length",
+        "next",
+        "outputs",
+        "owner",
+        "to_ms",
+        "used",
+    )
+
+    def __init__(self, block: bytes, epoch: Epoch, fate: Fate) -> None:
+        self.block = block
+        self.length = len(block)
+        self.epoch = epoch
+        self.fate = fate
+        self.outputs: tuple[Output, ...] = ()
+        self.generation = -1
+        self.from_ms = ALWAYS_TO
+        self.to_ms = ALWAYS_FROM
+        self.last_ms = ALWAYS_FROM
+        self.fast = False
+        self.device = False
+        self.ended = False
+        self.used = 0
+        self.owner: object = None
+        self.next: Entry | None = None
+
+    def forget(self) -> None:
+        """Make an evicted entry match nothing and hold nothing, whoever still points at it."""
+        self.block = _NEVER_A_BLOCK
+        self.fast = False
+        self.outputs = ()
+        self.next = None
+
+
+class Frames:
+    """The top level of a request: where entries lie (start, end, start, end, ...) and what else there was."""
+
+    __slots__ = ("bounds", "dropped", "metadata")
+
+    def __init__(self) -> None:
+        self.bounds: list[int] = []
+        self.metadata: list[bytes] = []
+        self.dropped = 0
+
+
+Resolver = Callable[[bytes, int, int, int, list[Slot]], Entry | None]
+
+
+class SeriesCache:
+    """The entries known for one kind of sender, and the order in which they came last time."""
+
+    __slots__ = ("entries", "fast_samples", "head", "resolver")
+
+    def __init__(self, resolver: Resolver) -> None:
+        self.entries: dict[bytes, Entry] = {}
+        self.resolver = resolver
+        self.head = Entry(_NEVER_A_BLOCK, Epoch(0, 0), Fate("", "", ""))
+        self.fast_samples = 0
+
+
+def read_varint(body: bytes, at: _int, end: _int) -> tuple[_int, _int]:
+    """One varint of at most 64 bits, and where the next field begins; raises MalformedSeriesError."""
+    value = 0
+    shift = 0
+    while at < end and shift < 63:
+        byte = body[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+    if at < end and shift == 63 and body[at] < 2:
+        byte = body[at]
+        return value | (byte << 63), at + 1
+    raise MalformedSeriesError("malformed_series: a varint is cut or longer than 64 bits")
+
+
+def skip(body: bytes, key: _int, at: _int, end: _int) -> _int:
+    """Where the field of tag `key` ends whose value begins at `at`; raises MalformedSeriesError.
+
+    Group wire types (3, 4) and field numbers outside 1 to 2^29-1 are refused: no sender of remote write uses them.
+    """
+    kind = key & 7
+    if key < 8 or key >= 1 << 32:
+        raise MalformedSeriesError("malformed_series: a field number is outside 1 to 536870911")
+    if kind == 0:
+        return read_varint(body, at, end)[1]
+    if kind == 1:
+        length = 8
+    elif kind == 5:
+        length = 4
+    elif kind == 2:
+        length, at = read_varint(body, at, end)
+    else:
+        raise MalformedSeriesError("malformed_series: a field has a wire type that protobuf 3 does not use")
+    if length > end - at:
+        raise MalformedSeriesError("malformed_series: a field is longer than what holds it")
+    return at + length
+
+
+def frames(body: bytes) -> Frames:
+    """The entries of a decoded 1.0 request.
+
+    Only fields 1 (timeseries) and 3 (metadata) pass; every other one is counted in `dropped` and left behind, because
+    stores read fields there that switch off their checks or reorder (2, 1000, 1001, 1002).
+
+    Raises CorruptRequestError where the top level is no protobuf, MislabelledVersionError for a 2.0 request.
+    """
+    found = Frames()
+    bounds = found.bounds
+    end = len(body)
+    at = 0
+    symbols = False
+    try:
+        while at < end:
+            key = body[at]
+            if key == 0x0A and at + 2 < end and body[at + 1] >= 0x80 and body[at + 2] < 0x80:
+                start = at + 3
+                at = start + (body[at + 1] & 0x7F) + (body[at + 2] << 7)
+                if at > end:
+                    break
+                bounds.append(start)
+                bounds.append(at)
+                continue
+            key, start = read_varint(body, at, end)
+            at = skip(body, key, start, end)
+            if key == 0x0A or key == 0x1A:
+                start = read_varint(body, start, end)[1]
+                if key == 0x0A:
+                    bounds.append(start)
+                    bounds.append(at)
+                else:
+                    found.metadata.append(body[start:at])
+            elif key >> 3 == 1 or key >> 3 == 3:
+                raise CorruptRequestError("corrupt_protobuf: timeseries or metadata is not a message")
+            else:
+                symbols = symbols or key >> 3 == 4 or key >> 3 == 5
+                found.dropped += 1
+    except MalformedSeriesError:
+        at = end + 1
+    if at > end:
+        raise CorruptRequestError("corrupt_protobuf: the decoded body is not a WriteRequest")
+    if symbols and not bounds and not found.metadata:
+        raise MislabelledVersionError(
+            "mislabelled_version: this is a body of remote write 2.0 declared as 1.0; "
+            "set protobuf_message: prometheus.WriteRequest at the sender"
+        )
+    return found
+
+
+def varint(value: _int) -> bytes:
+    """`value`, 0 to 2^64-1, as a varint."""
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+_FRAMES: Final[dict[int, bytes]] = {}
+_FRAMES_KEPT: Final = 8192
+"""Frame headers shared by all series of one length; entries of remote write are rarely longer than this."""
+
+
+def frame(length: _int) -> bytes:
+    """What stands before a timeseries entry of `length` bytes."""
+    known: bytes | None = _FRAMES.get(length)
+    if known is None:
+        known = b"\x0a" + varint(length)
+        if length < _FRAMES_KEPT:
+            _FRAMES[length] = known
+    return known
+
+
+def _timestamp(body: bytes, at: _int) -> _int:
+    """The six-byte varint at `at` (times from 1971 to 2109 in ms), or -1 where it has another length."""
+    value = 0
+    for i in range(6):
+        byte = body[at + i]
+        if (byte < 0x80) != (i == 5):
+            return -1
+        value |= (byte & 0x7F) << (7 * i)
+    return value
+
+
+def _tail_of(body: bytes, start: _int, end: _int) -> _int:
+    """Where the label block ends if the entry ends with one plain sample, else `start`."""
+    if end - start > 18 and body[end - 18] == 0x12 and body[end - 17] == 0x10 and body[end - 16] == 0x09:
+        return end - 18
+    if end - start > 9 and body[end - 9] == 0x12 and body[end - 8] == 0x07 and body[end - 7] == 0x10:
+        return end - 9
+    return start
+
+
+def scan(body: bytes, bounds: _Offsets, cache: SeriesCache, number: _int, tick: _int) -> _Slots:
+    """Copy each series of a request into the slots of its outputs; the slots that have any, in order of first use.
+
+    `number` is new for each scan (never 0), `tick` a clock in whole seconds that tells how long an entry lies unused.
+    A sample of 18 bytes bears a value, one of 9 bytes bears none, which means 0.0 (proto3 leaves zeros out).
+    """
+    touched: list[Slot] = []
+    entry = cache.head
+    stamp = b""
+    at_ms = -1
+    fast_samples = 0
+    for i in range(0, len(bounds), 2):
+        start = bounds[i]
+        end = bounds[i + 1]
+        known = entry.next
+        if known is not None:
+            tail = start + known.length
+            if tail >= end or not body.startswith(known.block, start):
+                known = None
+        if known is None:
+            tail = _tail_of(body, start, end)
+            if tail > start:
+                known = cache.entries.get(body[start:tail])
+                if known is not None:
+                    entry.next = known
+        if known is not None and known.fast:
+            size = end - tail
+            time_at = 0
+            if size == 18:
+                if (
+                    body[tail] == 0x12
+                    and body[tail + 1] == 0x10
+                    and body[tail + 2] == 0x09
+                    and body[tail + 11] == 0x10
+                    and not (known.device and body[tail + 10] == 0x7F)
+                ):
+                    time_at = tail + 12
+            elif size == 9 and body[tail] == 0x12 and body[tail + 1] == 0x07 and body[tail + 2] == 0x10:
+                time_at = tail + 3
+            if time_at:
+                if at_ms < 0 or not body.startswith(stamp, time_at):
+                    at_ms = _timestamp(body, time_at)
+                    stamp = body[time_at:end]
+                if (
+                    at_ms >= 0
+                    and known.from_ms <= at_ms
+                    and at_ms < known.to_ms
+                    and at_ms < known.epoch.until_ms
+                    and known.generation == known.epoch.generation
+                ):
+                    known.used = tick
+                    known.fate.samples += 1
+                    fast_samples += 1
+                    if at_ms > known.last_ms:
+                        known.last_ms = at_ms
+                    if known.outputs:
+                        point = body[tail:end]
+                        for output in known.outputs:
+                            slot = output.slot
+                            if slot.scan != number:
+                                slot.open(number, touched)
+                            chunks = slot.chunks
+                            chunks.append(output.frame if size == 18 else frame(len(output.block) + 9))
+                            chunks.append(output.block)
+                            chunks.append(point)
+                            slot.samples += 1
+                    entry = known
+                    continue
+        known = cache.resolver(body, start, end, number, touched)
+        if known is not None:
+            entry.next = known
+            entry = known
+    cache.fast_samples = fast_samples
+    return touched
