@@ -1,0 +1,1 @@
+"""The `whosegpu` command: every verb that a person types."""

@@ -1,0 +1,1 @@
+"""Configuration files to start from; each loads as it is."""
