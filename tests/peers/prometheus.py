@@ -78,6 +78,7 @@ def prometheus(folder: Path, options: Options | None = None) -> Iterator[Prometh
         f"--web.listen-address=127.0.0.1:{port}",
         f"--storage.{storage}.path={folder / 'data'}",
         "--web.enable-lifecycle",
+        "--scrape.discovery-reload-interval=100ms",  # 5 s by default, and as long until the first scrape
         "--agent" if options.agent else "--web.enable-remote-write-receiver",
         *options.flags,
     ]
