@@ -40,7 +40,7 @@ class LabelSet:
             if not name:
                 raise EmptyLabelNameError(f"a label without a name has the value {quoted(value)}")
             if not (is_utf8(name) and is_utf8(value)):
-                raise InvalidUtf8Error(f"not UTF-8: label {ascii(name)}")
+                raise InvalidUtf8Error(f"not UTF-8: label {name!a}")
             if not value:
                 continue
             if name == last:

@@ -1,8 +1,8 @@
-"""Regular expressions of relabel rules: RE2, anchored as Prometheus anchors them.
+r"""Regular expressions of relabel rules: RE2, anchored as Prometheus anchors them.
 
-R is compiled as `^(?s:R)$`: the whole text must match and the dot takes a line break too. That is done on the text of R,
-so `foo)|(bar` compiles and is anchored half on each side, there and here. RE2 matches in time linear in the text, so
-no tenant's rule can stall the others. Where RE2 takes more than Go does (`\\C`, group names beyond ASCII), it is refused.
+R is compiled as `^(?s:R)$`: the whole text must match, and the dot takes a line break too. That is done on the text of
+R, so `foo)|(bar` compiles and is anchored half on each side, there and here. RE2 matches in time linear in the text,
+so no tenant's rule can stall the others. What RE2 takes and Go does not (`\C`, group names beyond ASCII) is refused.
 """
 
 import re
@@ -33,14 +33,14 @@ class _Match(Protocol):
 
 
 class _Compiled(Protocol):
-    """What is used of a compiled expression of `re2`, on UTF-8 bytes."""
+    """What is used of a compiled expression of `re2`; spans count bytes or characters, as the text is given."""
 
     @property
     def groups(self) -> int: ...
     @property
     def groupindex(self) -> Mapping[str, int]: ...
     def search(self, text: bytes) -> _Match | None: ...
-    def finditer(self, text: bytes) -> Iterator[_Match]: ...
+    def finditer(self, text: str) -> Iterator[_Match]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,25 +59,26 @@ class Regex:
             return (text, text)
         encoded = text.encode()
         match = self._compiled.search(encoded)
-        return None if match is None else self._texts(match, encoded)
+        if match is None:
+            return None
+        return tuple([encoded[start:stop].decode() for start, stop in self._spans(match)])
 
     def replace_all(self, text: str, template: Template) -> str:
         """The text with each match replaced, as Go's `ReplaceAllString` does; there can be several if half anchored."""
-        encoded = text.encode()
         out: list[str] = []
         end = 0
-        for match in self._compiled.finditer(encoded):
+        for match in self._compiled.finditer(text):  # on bytes it would step into the middle of characters
             start, stop = match.span()
-            out.append(encoded[end:start].decode())
+            out.append(text[end:start])
             if stop > end or start == 0:  # not an empty match that follows another
-                out.append(template.expand(self._texts(match, encoded)))
+                out.append(template.expand(tuple([text[first:last] for first, last in self._spans(match)])))
             end = stop
-        out.append(encoded[end:].decode())
+        out.append(text[end:])
         return "".join(out)
 
-    def _texts(self, match: _Match, encoded: bytes) -> tuple[str, ...]:
-        spans = [match.span(group) for group in range(self.group_count + 1)]
-        return tuple([encoded[start:stop].decode() if start >= 0 else "" for start, stop in spans])
+    def _spans(self, match: _Match) -> list[tuple[int, int]]:
+        """Where each group matched; an empty span, (-1, -1), for one that took no part."""
+        return [match.span(group) for group in range(self.group_count + 1)]
 
 
 def compile_regex(pattern: str) -> Regex:
