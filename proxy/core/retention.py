@@ -1,0 +1,56 @@
+"""Which segments of an append-only log must go: the oldest, as far as its limits of size and age say."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+SEGMENTS_PER_LIMIT: Final = 8
+"""A log is cut into about so many segments, so that dropping one costs an eighth of what may be kept."""
+MAX_SEGMENT_BYTES: Final = 16 << 20
+"""A segment is read into memory as a whole when it is opened."""
+
+DropReason = Literal["full", "age"]
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """What a log may hold: bytes on disk, and the age in milliseconds that a record may reach."""
+
+    bytes: int
+    age_ms: int
+
+    @property
+    def segment_bytes(self) -> int:
+        """The size at which the next segment is begun."""
+        return max(1, min(self.bytes // SEGMENTS_PER_LIMIT, MAX_SEGMENT_BYTES))
+
+    @property
+    def segment_ms(self) -> int:
+        """The time after which the next segment is begun."""
+        return max(1, self.age_ms // SEGMENTS_PER_LIMIT)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One segment as it is weighed: its number, its size in bytes and when its newest record was received."""
+
+    seq: int
+    size: int
+    newest_ms: int
+
+
+def surplus(held: Sequence[Held], keep: Keep, now_ms: int, incoming_bytes: int = 0) -> list[tuple[int, DropReason]]:
+    """The segments to drop, oldest first, so that what remains and what comes is within the limits.
+
+    `held` is in the order of the segments. One whose newest record is too old goes, and so does all before it.
+    """
+    oldest_ms = now_ms - keep.age_ms
+    too_old = max((at for at, segment in enumerate(held, 1) if segment.newest_ms < oldest_ms), default=0)
+    total = incoming_bytes + sum(segment.size for segment in held[too_old:])
+    drops: list[tuple[int, DropReason]] = [(segment.seq, "age") for segment in held[:too_old]]
+    for segment in held[too_old:]:
+        if total <= keep.bytes:
+            break
+        drops.append((segment.seq, "full"))
+        total -= segment.size
+    return drops
