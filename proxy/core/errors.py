@@ -1,8 +1,8 @@
 """What can be wrong with a request, a series or a rule: one root, leaves by what the caller does about it.
 
 `status` is what a sender is answered, `reason` is the value of the `reason` label in the counters of
-`whosegpu_requests_rejected_total` or `whosegpu_samples_rejected_total`. The text of an error is one sentence
-for a person; it starts with the reason so that a log line cut at 1024 bytes still tells it.
+`whosegpu_requests_rejected_total` or `whosegpu_samples_rejected_total`. `sentence` is what a person is told; the
+reason stands first, so that a log line cut at 1024 bytes still has it.
 """
 
 from typing import ClassVar
@@ -13,6 +13,11 @@ class ProxyError(Exception):
 
     status: ClassVar[int] = 500
     reason: ClassVar[str] = "internal"
+
+    @property
+    def sentence(self) -> str:
+        """One line: the reason, then what to do."""
+        return f"{self.reason}: {self}"
 
 
 class RequestError(ProxyError):

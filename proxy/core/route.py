@@ -1,7 +1,7 @@
 """Where one series goes at one time, and why: the decision that traffic caches and `explain` shows.
 
-A *claim* is a tenant's right to the series before its rules: as owner, by its view, as the idle tenant. Rules come after
-the view. Deny by default: without a claim there is no part (design 2, 5).
+A *claim* is a tenant's right to the series before its rules: as owner, by its view, as the idle tenant. Rules come
+after the view. Deny by default: without a claim there is no part (design 2, 5).
 """
 
 from collections.abc import Iterable
@@ -15,13 +15,19 @@ from proxy.core.relabel import apply
 from proxy.core.tenancy import Tenancy, Tenant, Trust
 
 NEVER_BELIEVED: Final = frozenset(
-    "pod namespace container exported_pod exported_namespace exported_container pod_name pod_namespace container_name "
-    "pod_uid vgpu Hostname hostname hpc_job".split()
+    {
+        *("pod", "namespace", "container", "pod_uid", "vgpu", "hpc_job", "Hostname", "hostname"),
+        *("exported_pod", "exported_namespace", "exported_container"),
+        *("pod_name", "pod_namespace", "container_name"),
+    }
 )
 """Labels of an exporter that say who owns a device, or seem to; `dra_*` and our own names go with them (design 5)."""
 
 JOINED_LABELS: Final = frozenset(
-    "node pod_uid namespace pod container controller_kind controller_name shared unattributed".split()
+    {
+        *("node", "pod_uid", "namespace", "pod", "container", "controller_kind", "controller_name"),
+        *("shared", "unattributed"),
+    }
 )
 """Labels that only we put on a device series (interface 5)."""
 
@@ -73,7 +79,9 @@ def decide(labels: LabelSet, at_ms: int, trust: Trust, tenancy: Tenancy, fleet: 
     key = _device_key(labels)
     if tenancy.ownership and key is not None:
         return _decide_device(labels, at_ms, key, tenancy, fleet)
-    wanted = [(tenant, tenant.view, labels) for tenant in tenancy.tenants if tenant.view != "owned"]
+    wanted: list[tuple[Tenant, str, LabelSet]] = [
+        (tenant, tenant.view, labels) for tenant in (*tenancy.raw, *tenancy.joined)
+    ]
     if trust.namespace_label:
         tenant = tenancy.known_tenant(labels.get("namespace"))
         if tenant is not None and tenant.view == "owned":
@@ -115,7 +123,9 @@ def _device_key(labels: LabelSet) -> DeviceKey | None:
     return DeviceKey(uuid, labels.get("GPU_I_ID")) if uuid.startswith("GPU-") else None
 
 
-def _judge(wanted: Iterable[tuple[Tenant, str, LabelSet]], tenancy: Tenancy, *, rules: bool = True) -> tuple[Claim, ...]:
+def _judge(
+    wanted: Iterable[tuple[Tenant, str, LabelSet]], tenancy: Tenancy, *, rules: bool = True
+) -> tuple[Claim, ...]:
     """Each claim with its tenant's rules applied, in file order; a tenant has one claim, its first."""
     first: dict[str, tuple[Tenant, str, LabelSet]] = {}
     for claim in wanted:
@@ -147,26 +157,24 @@ def _fate_of(claims: tuple[Claim, ...], without_claim: Fated) -> Fated:
 
 
 def _decide_device(labels: LabelSet, at_ms: int, key: DeviceKey, tenancy: Tenancy, fleet: Fleet) -> Decision:
-    raw = [(tenant, "raw", labels) for tenant in tenancy.viewing("raw")]
+    raw = [(tenant, "raw", labels) for tenant in tenancy.raw]
     holding = fleet.lookup(key, at_ms)
     if isinstance(holding, Unknown):
         if key.gpu_instance_id == "" and fleet.instances(key.uuid):
             return _held_back(_judge(raw, tenancy), "shared_not_split", holding, key)
-        return _unowned(labels, raw, tenancy, Decision(Fated(QUARANTINED, "", "unknown_owner"), (), ALWAYS, holding, key))
+        return _unowned(
+            labels, raw, tenancy, Decision(Fated(QUARANTINED, "", "unknown_owner"), (), ALWAYS, holding, key)
+        )
     owners = holding.interval.owners
     if holding.device.sharing != "exclusive" or len(owners) > 1:
         return _held_back(_judge(raw, tenancy), "shared_not_split", holding, key)
     if owners and not owners[0].namespace:
-        return _unowned(labels, raw, tenancy, Decision(Fated(QUARANTINED, "", "unknown_owner"), (), ALWAYS, holding, key))
+        return _unowned(
+            labels, raw, tenancy, Decision(Fated(QUARANTINED, "", "unknown_owner"), (), ALWAYS, holding, key)
+        )
     if owners:
         return _owned(labels, raw, tenancy, key, holding)
     return _idle(labels, raw, tenancy, key, holding)
-
-
-def _window(holding: Holding) -> tuple[int, int]:
-    """The sample times that an interval speaks for; how long an open one is good is the node's `Epoch.until_ms`."""
-    interval = holding.interval
-    return interval.from_ms, ALWAYS[1] if interval.to_ms is None else interval.to_ms
 
 
 def _held_back(claims: tuple[Claim, ...], reason: str, holding: Holding | Unknown, key: DeviceKey) -> Decision:
@@ -180,13 +188,19 @@ def _owned(
     owner = holding.interval.owners[0]
     put_on = owner_labels(owner, holding.node)
     joined = strip_exporter_labels(labels, tenancy).with_labels(put_on)
-    wanted = raw + [(tenant, "joined", joined) for tenant in tenancy.viewing("joined")]
+    wanted = raw + [(tenant, "joined", joined) for tenant in tenancy.joined]
     tenant = tenancy.owning_tenant(owner.namespace or "")
     if isinstance(tenant, Tenant):
         wanted.append((tenant, "owner", joined))
     claims = _judge(wanted, tenancy)
     decision = Decision(
-        _fate_of(claims, Fated(ROUTED)), claims, _window(holding), holding, key, tuple(put_on.items()), device=True
+        _fate_of(claims, Fated(ROUTED)),
+        claims,
+        (holding.valid_from_ms, holding.valid_to_ms),
+        holding,
+        key,
+        tuple(put_on.items()),
+        device=True,
     )
     if isinstance(tenant, Tenant) or decision.fate.kind == ROUTED:
         return decision
@@ -201,17 +215,17 @@ def _idle(
     reason = (interval.unattributed_reason or "unresolved") if interval.unattributed_bytes else "idle"
     put_on = {"node": holding.node, "unattributed": reason}
     part = strip_exporter_labels(labels, tenancy).with_labels(put_on)
-    wanted = raw + [(tenant, "joined", part) for tenant in tenancy.viewing("joined")]
+    wanted = raw + [(tenant, "joined", part) for tenant in tenancy.joined]
     if tenancy.idle_tenant is not None:
         wanted.append((tenancy.idle_tenant, "idle", part))
     claims = _judge(wanted, tenancy)
     fate = _fate_of(claims, Fated(FILTERED, "", "idle"))
-    return Decision(fate, claims, _window(holding), holding, key, tuple(put_on.items()), device=True)
+    return Decision(
+        fate, claims, (holding.valid_from_ms, holding.valid_to_ms), holding, key, tuple(put_on.items()), device=True
+    )
 
 
-def _unowned(
-    labels: LabelSet, raw: list[tuple[Tenant, str, LabelSet]], tenancy: Tenancy, held: Decision
-) -> Decision:
+def _unowned(labels: LabelSet, raw: list[tuple[Tenant, str, LabelSet]], tenancy: Tenancy, held: Decision) -> Decision:
     """A device sample that no tenant may have as its owner: what `unowned` says.
 
     Joined views get none of those whose owner is unknown. A raw view has its part at once, whatever the policy.
@@ -235,7 +249,9 @@ def _unowned(
 def _decide_trusted(labels: LabelSet, at_ms: int, tenancy: Tenancy, fleet: Fleet) -> Decision:
     """The labeler's own series: already attributed, so rules do not apply and nothing is joined (design 5)."""
     name = labels.get("__name__")
-    wanted = [(tenant, tenant.view, labels) for tenant in tenancy.tenants if tenant.view != "owned"]
+    wanted: list[tuple[Tenant, str, LabelSet]] = [
+        (tenant, tenant.view, labels) for tenant in (*tenancy.raw, *tenancy.joined)
+    ]
     key = _device_key(labels)
     window = ALWAYS
     holding: Holding | Unknown | None = None
@@ -243,7 +259,7 @@ def _decide_trusted(labels: LabelSet, at_ms: int, tenancy: Tenancy, fleet: Fleet
         holding = Unknown("no device is named") if key is None else fleet.lookup(key, at_ms)
         namespaces: set[str] = set()
         if isinstance(holding, Holding):
-            window = _window(holding)
+            window = (holding.valid_from_ms, holding.valid_to_ms)
             namespaces = {owner.namespace for owner in holding.interval.owners if owner.namespace}
         owning = [tenancy.owning_tenant(namespace) for namespace in sorted(namespaces)]
         wanted += [(tenant, "owner", labels) for tenant in owning if isinstance(tenant, Tenant)]

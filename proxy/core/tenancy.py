@@ -1,7 +1,7 @@
 """Tenants as compiled from the configuration: which view each has, its rules, and whose namespace is whose."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final, Literal
 
 from proxy.core.relabel import RelabelRule
@@ -59,7 +59,7 @@ class DynamicTenants:
     made: dict[str, Tenant] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Tenancy:
     """Everything that decides where a series goes, but for who owns what.
 
@@ -76,15 +76,27 @@ class Tenancy:
     keep_exporter_labels: bool = False
     labels_per_series: int = 30
 
-    def viewing(self, view: View) -> tuple[Tenant, ...]:
-        """The tenants of a view, in file order."""
-        return tuple(tenant for tenant in self.tenants if tenant.view == view)
+    @cached_property
+    def raw(self) -> tuple[Tenant, ...]:
+        """The tenants that see everything as sent, in file order."""
+        return tuple(tenant for tenant in self.tenants if tenant.view == "raw")
 
-    def ids(self) -> Iterable[str]:
-        """Declared tenants, then those made from data."""
-        yield from (tenant.id for tenant in self.tenants)
-        if self.dynamic:
-            yield from self.dynamic.made
+    @cached_property
+    def joined(self) -> tuple[Tenant, ...]:
+        """The tenants that see everything with its owner's labels, in file order."""
+        return tuple(tenant for tenant in self.tenants if tenant.view == "joined")
+
+    @cached_property
+    def by_id(self) -> dict[str, Tenant]:
+        """The declared tenants."""
+        return {tenant.id: tenant for tenant in self.tenants}
+
+    def tenant(self, tenant_id: str) -> Tenant | None:
+        """A declared tenant, or one made from data."""
+        declared = self.by_id.get(tenant_id)
+        if declared is None and self.dynamic is not None:
+            return self.dynamic.made.get(tenant_id)
+        return declared
 
     def known_tenant(self, namespace: str) -> Tenant | None:
         """The tenant of a namespace, as far as there is one already."""
@@ -104,8 +116,7 @@ class Tenancy:
             return known
         if self.dynamic is None:
             return "unmapped_namespace"
-        taken = any(tenant.id == namespace for tenant in self.tenants)
-        if taken or not valid_tenant_id(namespace) or len(self.dynamic.made) >= DYNAMIC_TENANTS:
+        if namespace in self.by_id or not valid_tenant_id(namespace) or len(self.dynamic.made) >= DYNAMIC_TENANTS:
             return "invalid_tenant"
         order = len(self.tenants) + len(self.dynamic.made)
         made = self.dynamic.made[namespace] = Tenant(namespace, order, "owned", self.dynamic.rules)

@@ -1,4 +1,4 @@
-"""One timeseries entry of remote write 1.0, read whole and checked: the way of every entry that `wire.scan` does not know.
+"""One timeseries entry of remote write 1.0, read whole and checked: the way of each that `wire.scan` does not know.
 
 Stores decode a request strictly and refuse all of it for one field of the wrong wire type, so an entry is taken apart
 down to its last known field here, and refused alone.
@@ -28,11 +28,11 @@ _POINT_FIELDS: Final[dict[int, _Fields]] = {
     SAMPLE: {1: ((_DOUBLE,), ""), 2: ((_VARINT,), "")},
     EXEMPLAR: {1: ((_BYTES,), _LABEL), 2: ((_DOUBLE,), ""), 3: ((_VARINT,), "")},
     HISTOGRAM: {
-        **{number: ((_VARINT,), "") for number in (1, 4, 6, 14, 15)},
-        **{number: ((_DOUBLE,), "") for number in (2, 3, 5, 7)},
-        **{number: ((_BYTES,), _SPAN) for number in (8, 11)},
-        **{number: ((_VARINT, _BYTES), _PACKED_VARINTS) for number in (9, 12)},
-        **{number: ((_DOUBLE, _BYTES), _PACKED_DOUBLES) for number in (10, 13, 16)},
+        **dict.fromkeys((1, 4, 6, 14, 15), ((_VARINT,), "")),
+        **dict.fromkeys((2, 3, 5, 7), ((_DOUBLE,), "")),
+        **dict.fromkeys((8, 11), ((_BYTES,), _SPAN)),
+        **dict.fromkeys((9, 12), ((_VARINT, _BYTES), _PACKED_VARINTS)),
+        **dict.fromkeys((10, 13, 16), ((_DOUBLE, _BYTES), _PACKED_DOUBLES)),
     },
 }
 _TIME_FIELD: Final = {SAMPLE: 2, EXEMPLAR: 3, HISTOGRAM: 15}
@@ -69,7 +69,7 @@ class Series:
             return [(name.decode(), value.decode()) for name, value in self.labels]
         except UnicodeDecodeError:
             shown = b", ".join(name + b"=" + value for name, value in self.labels).decode(errors="replace")
-            raise InvalidUtf8Error(f"invalid_utf8: a label is not UTF-8: {shown[:200]}") from None
+            raise InvalidUtf8Error(f"a label is not UTF-8: {shown[:200]}") from None
 
 
 def parse_series(body: bytes, start: int, end: int) -> Series:
@@ -91,7 +91,7 @@ def parse_series(body: bytes, start: int, end: int) -> Series:
         if number > HISTOGRAM:
             unknown.append(body[first:stop])
         elif key & 7 != _BYTES:
-            raise MalformedSeriesError("malformed_series: a label, sample, exemplar or histogram is not a message")
+            raise MalformedSeriesError("a label, sample, exemplar or histogram is not a message")
         else:
             _, at = read_varint(body, at, end)
             if number == 1:
@@ -159,7 +159,7 @@ def _check_field(body: bytes, fields: _Fields, key: int, span: tuple[int, int]) 
         return
     types, holds = known
     if key & 7 not in types:
-        raise MalformedSeriesError(f"malformed_series: field {key >> 3} of a point or label has a wrong wire type")
+        raise MalformedSeriesError(f"field {key >> 3} of a point or label has a wrong wire type")
     if key & 7 != _BYTES or not holds:
         return
     at, stop = span
@@ -174,7 +174,7 @@ def _check_field(body: bytes, fields: _Fields, key: int, span: tuple[int, int]) 
                 _, at = read_varint(body, at, stop)
         case _:
             if (stop - at) % 8:
-                raise MalformedSeriesError("malformed_series: packed doubles are cut")
+                raise MalformedSeriesError("packed doubles are cut")
 
 
 def _check_message(body: bytes, fields: _Fields, at: int, end: int) -> None:

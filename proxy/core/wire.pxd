@@ -1,5 +1,7 @@
 cimport cython
 
+cdef class SeriesCache
+
 cdef class Fate:
     cdef public str kind
     cdef public str tenant
@@ -42,6 +44,8 @@ cdef class Entry:
     cdef public bint device
     cdef public bint ended
     cdef public long long used
+    cdef public long long cost
+    cdef public SeriesCache home
     cdef public object owner
     cdef public Entry next
     cpdef forget(self)

@@ -105,11 +105,14 @@ class Entry:
     """One inbound label block and the newest decision for it.
 
     `fast` says that `scan` may use the decision by itself. `from_ms` (inclusive) and `to_ms` (exclusive) bound the
-    sample times that it holds for. `last_ms` is the newest sample time that the outputs were fed with.
+    sample times that it holds for. `last_ms` is the newest sample time that the outputs were fed with, `ended` tells
+    that a stale marker came after it. `owner` identifies the owner that the outputs bear. `cost` is what the entry
+    takes of the budget, in bytes, and `home` the cache that it lies in.
     """
 
     __slots__ = (
         "block",
+        "cost",
         "device",
         "ended",
         "epoch",
@@ -117,6 +120,7 @@ class Entry:
         "fate",
         "from_ms",
         "generation",
+        "home",
         "last_ms",
         "length",
         "next",
@@ -140,6 +144,8 @@ class Entry:
         self.device = False
         self.ended = False
         self.used = 0
+        self.cost = 0
+        self.home: SeriesCache | None = None
         self.owner: object = None
         self.next: Entry | None = None
 
@@ -148,6 +154,7 @@ class Entry:
         self.block = _NEVER_A_BLOCK
         self.fast = False
         self.outputs = ()
+        self.home = None
         self.next = None
 
 
@@ -191,7 +198,7 @@ def read_varint(body: bytes, at: _int, end: _int) -> tuple[_int, _int]:
     if at < end and shift == 63 and body[at] < 2:
         byte = body[at]
         return value | (byte << 63), at + 1
-    raise MalformedSeriesError("malformed_series: a varint is cut or longer than 64 bits")
+    raise MalformedSeriesError("a varint is cut or longer than 64 bits")
 
 
 def skip(body: bytes, key: _int, at: _int, end: _int) -> _int:
@@ -201,7 +208,7 @@ def skip(body: bytes, key: _int, at: _int, end: _int) -> _int:
     """
     kind = key & 7
     if key < 8 or key >= 1 << 32:
-        raise MalformedSeriesError("malformed_series: a field number is outside 1 to 536870911")
+        raise MalformedSeriesError("a field number is outside 1 to 536870911")
     if kind == 0:
         return read_varint(body, at, end)[1]
     if kind == 1:
@@ -211,9 +218,9 @@ def skip(body: bytes, key: _int, at: _int, end: _int) -> _int:
     elif kind == 2:
         length, at = read_varint(body, at, end)
     else:
-        raise MalformedSeriesError("malformed_series: a field has a wire type that protobuf 3 does not use")
+        raise MalformedSeriesError("a field has a wire type that protobuf 3 does not use")
     if length > end - at:
-        raise MalformedSeriesError("malformed_series: a field is longer than what holds it")
+        raise MalformedSeriesError("a field is longer than what holds it")
     return at + length
 
 
@@ -243,25 +250,25 @@ def frames(body: bytes) -> Frames:
                 continue
             key, start = read_varint(body, at, end)
             at = skip(body, key, start, end)
-            if key == 0x0A or key == 0x1A:
+            if key in (0x0A, 0x1A):
                 start = read_varint(body, start, end)[1]
                 if key == 0x0A:
                     bounds.append(start)
                     bounds.append(at)
                 else:
                     found.metadata.append(body[start:at])
-            elif key >> 3 == 1 or key >> 3 == 3:
-                raise CorruptRequestError("corrupt_protobuf: timeseries or metadata is not a message")
+            elif key >> 3 in (1, 3):
+                raise CorruptRequestError("timeseries or metadata is not a message")
             else:
-                symbols = symbols or key >> 3 == 4 or key >> 3 == 5
+                symbols = symbols or key >> 3 in (4, 5)
                 found.dropped += 1
     except MalformedSeriesError:
         at = end + 1
     if at > end:
-        raise CorruptRequestError("corrupt_protobuf: the decoded body is not a WriteRequest")
+        raise CorruptRequestError("the decoded body is not a WriteRequest")
     if symbols and not bounds and not found.metadata:
         raise MislabelledVersionError(
-            "mislabelled_version: this is a body of remote write 2.0 declared as 1.0; "
+            "this is a body of remote write 2.0 declared as 1.0; "
             "set protobuf_message: prometheus.WriteRequest at the sender"
         )
     return found
@@ -323,6 +330,7 @@ def scan(body: bytes, bounds: _Offsets, cache: SeriesCache, number: _int, tick: 
     stamp = b""
     at_ms = -1
     fast_samples = 0
+    tail = 0
     for i in range(0, len(bounds), 2):
         start = bounds[i]
         end = bounds[i + 1]
@@ -357,8 +365,7 @@ def scan(body: bytes, bounds: _Offsets, cache: SeriesCache, number: _int, tick: 
                     stamp = body[time_at:end]
                 if (
                     at_ms >= 0
-                    and known.from_ms <= at_ms
-                    and at_ms < known.to_ms
+                    and known.from_ms <= at_ms < known.to_ms
                     and at_ms < known.epoch.until_ms
                     and known.generation == known.epoch.generation
                 ):

@@ -1,0 +1,136 @@
+"""Decisions with everything made that a series needs to go its way, and what voids them.
+
+Owns the epochs (one for each device, one for all other series), the slots and the outputs that entries share. Used from
+one thread; knows nothing of the request in hand.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from ownership import DeviceKey, Fleet, Holding, Unknown
+from proxy.core.books import FILTERED, ROUTED, Books
+from proxy.core.labels import LabelSet
+from proxy.core.route import Decision, decide
+from proxy.core.tenancy import Tenancy, Trust
+from proxy.core.timeseries import encode_labels
+from proxy.core.wire import ALWAYS_FROM, ALWAYS_TO, Epoch, Fate, Output, Slot
+
+SLOTS: Final = 100_000
+"""(tenant, cluster, replica) triples remembered; beyond it they are forgotten and made anew, which only costs time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A decision, its line in the books, its outputs, and the tenants that get nothing for having too many labels."""
+
+    decision: Decision
+    fate: Fate
+    outputs: tuple[Output, ...]
+    over_limit: tuple[str, ...]
+
+    @property
+    def keepable(self) -> bool:
+        """Whether the next sample may go by this decision: what is quarantined or refused is decided anew."""
+        known = not isinstance(self.decision.holding, Unknown)
+        return known and not self.over_limit and self.fate.kind in (ROUTED, FILTERED)
+
+
+class Decisions:
+    """Makes decisions from the tenancy and the fleet, and voids them when either changes."""
+
+    def __init__(self, tenancy: Tenancy, fleet: Fleet, books: Books) -> None:
+        self.tenancy = tenancy
+        self.fleet = fleet
+        self.books = books
+        self.outputs: dict[Output, Output] = {}
+        self.static = Epoch(0, ALWAYS_TO)
+        self._epochs: dict[DeviceKey, Epoch] = {}
+        self._until: dict[str, int] = {}
+        self._slots: dict[tuple[str, tuple[str, str]], Slot] = {}
+        self._generation = 0
+
+    def resolve(self, labels: LabelSet, at_ms: int, trust: Trust, block: bytes) -> Resolved:
+        """The decision for labels, which came as `block`, at a time; equal outputs are one object."""
+        made_before = self._dynamic_tenants()
+        decision = decide(labels, at_ms, trust, self.tenancy, self.fleet)
+        if self._dynamic_tenants() != made_before:
+            self.static.generation = self._next_generation()
+        pair = (labels.get("cluster"), labels.get("__replica__"))
+        blocks: dict[LabelSet, bytes] = {}
+        outputs: list[Output] = []
+        for claim in decision.claims:
+            if claim.kept is not None and not claim.over_limit:
+                encoded = blocks.get(claim.kept)
+                if encoded is None:
+                    encoded = encode_labels([(name.encode(), value.encode()) for name, value in claim.kept.pairs])
+                    encoded = blocks[claim.kept] = block if encoded == block else encoded
+                fresh = Output(self._slot(claim.tenant.id, pair), encoded)
+                outputs.append(self.outputs.get(fresh, fresh))
+        fate = self.books.fate(decision.fate.kind, decision.fate.tenant, decision.fate.detail)
+        over_limit = tuple(claim.tenant.id for claim in decision.claims if claim.kept is not None and claim.over_limit)
+        return Resolved(decision, fate, tuple(outputs), over_limit)
+
+    def epoch_of(self, decision: Decision) -> Epoch:
+        """What voids a decision that is kept."""
+        if decision.key is None or decision.holding is None or isinstance(decision.holding, Unknown):
+            return self.static
+        epoch = self._epochs.get(decision.key)
+        if epoch is None:
+            until_ms = self._until.get(decision.holding.node, ALWAYS_FROM)
+            epoch = self._epochs[decision.key] = Epoch(self._next_generation(), until_ms)
+        return epoch
+
+    def window_of(self, decision: Decision) -> tuple[int, int]:
+        """The sample times, from and to (exclusive), that a kept decision is good for while its epoch lasts.
+
+        An open interval is held without an end: how long it is good moves with each observation of its node, and
+        that is the epoch's `until_ms`.
+        """
+        from_ms, to_ms = decision.window
+        holding = decision.holding
+        if isinstance(holding, Holding) and to_ms == self._until.get(holding.node):
+            return from_ms, ALWAYS_TO
+        return from_ms, to_ms
+
+    def ownership_changed(
+        self, node: str, changed: Iterable[DeviceKey], keys: Iterable[DeviceKey], until_ms: int
+    ) -> None:
+        """Void the decisions for `changed`; those for all `keys` of the node are good up to `until_ms`."""
+        self._until[node] = until_ms
+        for key in changed:
+            if key in self._epochs:
+                self._epochs[key].generation = self._next_generation()
+        for key in keys:
+            if key in self._epochs:
+                self._epochs[key].until_ms = until_ms
+
+    def retenant(self, tenancy: Tenancy) -> None:
+        """Void everything: the tenants or their rules are other ones now."""
+        self.tenancy = tenancy
+        for epoch in (self.static, *self._epochs.values()):
+            epoch.generation = self._next_generation()
+
+    def is_raw(self, output: Output) -> bool:
+        """Whether the output is of a tenant that sees series as sent."""
+        tenant = self.tenancy.tenant(str(output.slot.tenant))
+        return tenant is not None and tenant.view == "raw"
+
+    def is_gone(self, output: Output) -> bool:
+        """Whether the output's tenant is configured no more."""
+        return self.tenancy.tenant(str(output.slot.tenant)) is None
+
+    def _dynamic_tenants(self) -> int:
+        return len(self.tenancy.dynamic.made) if self.tenancy.dynamic else 0
+
+    def _next_generation(self) -> int:
+        self._generation += 1
+        return self._generation
+
+    def _slot(self, tenant_id: str, pair: tuple[str, str]) -> Slot:
+        slot = self._slots.get((tenant_id, pair))
+        if slot is None:
+            if len(self._slots) >= SLOTS:
+                self._slots.clear()
+            slot = self._slots[tenant_id, pair] = Slot(tenant_id, pair)
+        return slot

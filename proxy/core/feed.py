@@ -1,0 +1,117 @@
+"""Which inbound series feeds which series of a tenant, and when a stale marker ends it (design 5).
+
+Prometheus ends and begins a series whenever the exporter's pod label changes; ours goes on, because those labels are
+taken off. So a marker ends an output only if nothing else feeds it, and a hand-over ends an output that its sender does
+not know of. Pure functions over entries and outputs.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from ownership import Holding, Unknown
+from proxy.core.timeseries import STALE_BITS, Point
+from proxy.core.wire import ALWAYS_FROM, Entry, Fate, Output, frame, varint
+
+FEEDING_MS: Final = 5 * 60 * 1000
+"""How long after its newest sample an inbound series still feeds: Prometheus' lookback, after which a series ends."""
+
+
+@dataclass(slots=True)
+class Marker:
+    """A stale marker of an inbound device series, whose place in each slot is kept until the request has been read.
+
+    `at_ms` is when it ends the outputs: its own time, or the hand-over if the owner has changed since.
+    """
+
+    entry: Entry
+    point: Point
+    at_ms: int
+    outputs: tuple[Output, ...]
+    fate: Fate
+    places: list[int] = field(default_factory=list)
+
+
+def is_fed(entry: Entry) -> bool:
+    """Whether any sample of the entry has been taken."""
+    return entry.last_ms > ALWAYS_FROM
+
+
+def holds(entry: Entry, at_ms: int) -> bool:
+    """Whether the decision of an entry is good for a sample of that time."""
+    epoch = entry.epoch
+    return (
+        not entry.ended
+        and entry.generation == epoch.generation
+        and entry.from_ms <= at_ms < entry.to_ms
+        and at_ms < epoch.until_ms
+    )
+
+
+def has_value(output: Output, entry: Entry, at_ms: int) -> bool:
+    """Whether another inbound series has given the output its value of that very time."""
+    return any(other is not entry and not other.ended and other.last_ms == at_ms for other in output.feeders)
+
+
+def fed_by_others(output: Output, entry: Entry, at_ms: int) -> bool:
+    """Whether another inbound series keeps the output going at that time."""
+    return any(
+        other is not entry and not other.ended and other.last_ms >= at_ms - FEEDING_MS for other in output.feeders
+    )
+
+
+def goes_on(output: Output, entry: Entry, at_ms: int) -> bool:
+    """Whether a marker of `entry` must not be sent: the output has a value then, or is fed by another series."""
+    return entry.last_ms == at_ms or fed_by_others(output, entry, at_ms)
+
+
+def hand_over_ms(entry: Entry, old: Holding | Unknown, begun_ms: int) -> int:
+    """When what `entry` fed until now ends: at the end of its interval, always after its newest sample.
+
+    `old` is what is known by now of the time that the entry was decided for; an interval that is still open has not
+    ended but has been completed (its owner's labels were learnt later). `begun_ms` is when the next owner began.
+    """
+    if isinstance(old, Holding):
+        end_ms = old.interval.to_ms
+        return entry.last_ms + 1 if end_ms is None else max(end_ms, entry.last_ms + 1)
+    return max(begun_ms, entry.last_ms + 1)
+
+
+def marker_entry(block: bytes, at_ms: int) -> bytes:
+    """A framed entry that ends the series of a label block at `at_ms`."""
+    sample = b"\x09" + STALE_BITS + b"\x10" + varint(at_ms % (1 << 64))
+    tail = b"\x12" + varint(len(sample)) + sample
+    return frame(len(block) + len(tail)) + block + tail
+
+
+def attach(entry: Entry, known: dict[Output, Output]) -> None:
+    """Note that `entry` feeds its outputs."""
+    for output in entry.outputs:
+        known.setdefault(output, output)
+        output.feeders = (*output.feeders, entry)
+
+
+def detach(entry: Entry, known: dict[Output, Output]) -> None:
+    """Note that `entry` feeds its outputs no more; an output without a feeder is forgotten."""
+    for output in entry.outputs:
+        output.feeders = tuple(other for other in output.feeders if other is not entry)
+        if not output.feeders:
+            known.pop(output, None)
+
+
+def is_alone(entry: Entry, at_ms: int) -> bool:
+    """Whether nothing else feeds the outputs of `entry`, so that it may take the fast way.
+
+    Feeders that ended, or have been silent for FEEDING_MS, are let go; they come back by the slow way. Those that are
+    left lose the fast way, because two series that feed one output must be compared at each sample.
+    """
+    alone = True
+    for output in entry.outputs:
+        if len(output.feeders) == 1 and output.feeders[0] is entry:
+            continue
+        others = [other for other in output.feeders if other is not entry]
+        live = [other for other in others if not other.ended and other.last_ms >= at_ms - FEEDING_MS]
+        for other in others:
+            other.fast = False
+        output.feeders = (*live, entry)
+        alone = alone and not live
+    return alone

@@ -1,0 +1,174 @@
+"""What one request brings together: parts for tenants, samples to hold back, and what its sender is told."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from proxy.core.books import DUPLICATE, FILTERED, QUARANTINED, REJECTED, Books
+from proxy.core.decisions import Decisions
+from proxy.core.feed import Marker, goes_on, marker_entry
+from proxy.core.timeseries import Point
+from proxy.core.wire import Fate, Output, Slot, frame
+
+SENTENCES: Final = 10
+"""Reasons told in one answer at most; senders log its first 1024 bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """When a request is taken: `now_ms` since the epoch, `tick` in whole seconds of a clock that never steps back."""
+
+    now_ms: int
+    tick: int
+
+
+@dataclass(frozen=True, slots=True)
+class TenantPart:
+    """What one request brings to one tenant under one (cluster, replica) pair: framed entries, and how many units.
+
+    `made` of the `samples` are markers that we made ourselves; exemplars are not among them.
+    """
+
+    tenant: str
+    pair: tuple[str, str]
+    body: bytes
+    samples: int
+    made: int
+    exemplars: int
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Samples of one series for the quarantine: `entry` is a framed entry with just these, labels as sent."""
+
+    reason: str
+    time_ms: int
+    samples: int
+    entry: bytes
+
+
+@dataclass(slots=True)
+class Taken:
+    """What is to be done with a request.
+
+    `refusals` are sentences for the sender, SENTENCES at most, on `refused` samples or parts that can never be stored.
+    """
+
+    parts: list[TenantPart] = field(default_factory=list)
+    held: list[Held] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)
+    refused: int = 0
+    received: int = 0
+    exemplars_dropped: int = 0
+    metadata: int = 0
+    fields_dropped: int = 0
+
+    def refuse(self, sentence: str, count: int) -> None:
+        """Note what the sender is told."""
+        self.refused += count
+        if len(self.refusals) < SENTENCES and sentence not in self.refusals:
+            self.refusals.append(sentence)
+
+
+class Gathering:
+    """The request in hand. `number` tells slots apart from scan to scan."""
+
+    def __init__(self, number: int, moment: Moment, books: Books) -> None:
+        self.number = number
+        self.moment = moment
+        self.taken = Taken()
+        self.touched: list[Slot] = []
+        self._books = books
+        self._markers: list[Marker] = []
+
+    def emit(self, outputs: Iterable[Output], points: Sequence[Point], unknown: bytes) -> None:
+        """Put a run of points of one series into the slots of its outputs."""
+        tail = b"".join(point.raw for point in points) + unknown
+        samples = sum(point.counts for point in points)
+        for output in outputs:
+            slot = output.slot
+            slot.open(self.number, self.touched)
+            slot.chunks.append(frame(len(output.block) + len(tail)) + output.block + tail)
+            slot.samples += samples
+            slot.exemplars += len(points) - samples
+
+    def hold(self, block: bytes, points: Sequence[Point], unknown: bytes, reason: str) -> None:
+        """Keep the samples of a run for the quarantine; exemplars are left out and counted."""
+        samples = [point for point in points if point.counts]
+        self.taken.exemplars_dropped += len(points) - len(samples)
+        if samples:
+            tail = b"".join(point.raw for point in samples) + unknown
+            entry = frame(len(block) + len(tail)) + block + tail
+            self.taken.held.append(Held(reason, samples[0].time_ms, len(samples), entry))
+
+    def count(self, fate: Fate, samples: int = 1) -> None:
+        """Give samples their fate."""
+        fate.samples += samples
+        self.taken.received += samples
+
+    def reject(self, reason: str, samples: int, sentence: str) -> None:
+        """Give samples the fate `rejected`, and tell the sender."""
+        self.count(self._books.fate(REJECTED, "", reason), samples)
+        self.taken.refuse(sentence, max(samples, 1))
+
+    def end_series(self, output: Output, at_ms: int) -> None:
+        """End a series of a tenant that its sender does not know of: a part that we make ourselves."""
+        slot = output.slot
+        slot.open(self.number, self.touched)
+        slot.chunks.append(marker_entry(output.block, at_ms))
+        slot.samples += 1
+        slot.made += 1
+
+    def defer(self, marker: Marker) -> None:
+        """Keep the place of a marker: whether its series goes on is known when all of the request has been read."""
+        self.taken.received += 1
+        for output in marker.outputs:
+            slot = output.slot
+            slot.open(self.number, self.touched)
+            marker.places.append(len(slot.chunks))
+            slot.chunks.append(b"")
+        self._markers.append(marker)
+
+    def finish(self, decisions: Decisions) -> Taken:
+        """Place the markers, and hand over what was gathered."""
+        for marker in self._markers:
+            sent = self._place(marker, decisions)
+            fate = marker.fate if sent or not marker.outputs else self._books.fate(DUPLICATE)
+            fate.samples += 1
+        for slot in self.touched:
+            if slot.samples or slot.exemplars:
+                body = b"".join(slot.chunks)
+                pair: tuple[str, str] = slot.pair  # type: ignore[assignment]  # Decisions makes all slots
+                part = TenantPart(str(slot.tenant), pair, body, slot.samples, slot.made, slot.exemplars)
+                self.taken.parts.append(part)
+            slot.chunks = []
+        return self.taken
+
+    def _place(self, marker: Marker, decisions: Decisions) -> bool:
+        """Whether any output is ended; a raw view gets the marker as sent."""
+        sent = False
+        for output, place in zip(marker.outputs, marker.places, strict=True):
+            at_ms = marker.point.time_ms if decisions.is_raw(output) else marker.at_ms
+            if decisions.is_gone(output) or goes_on(output, marker.entry, at_ms):
+                continue
+            made = at_ms != marker.point.time_ms
+            raw = marker.point.raw
+            as_sent = frame(len(output.block) + len(raw)) + output.block + raw
+            output.slot.chunks[place] = marker_entry(output.block, at_ms) if made else as_sent
+            output.slot.samples += 1
+            output.slot.made += made
+            sent = True
+        return sent
+
+
+STALE_RULE: Final = "stale"
+
+
+def stale_fate(books: Books) -> Fate:
+    """The fate of a marker that ends nothing: neither quarantined nor refused (design 5)."""
+    return books.fate(FILTERED, "", STALE_RULE)
+
+
+def is_held_back(fate: Fate) -> bool:
+    """Whether samples of this fate wait for an owner, or are refused for lack of one."""
+    return fate.kind in (QUARANTINED, REJECTED)

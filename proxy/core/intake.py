@@ -1,0 +1,79 @@
+"""From the bytes of a request to what is to be done with it: the one stateful object of the core.
+
+Used from one thread, never awaits, touches no clock. What it remembers (`SeriesCache`, outputs, who fed what) is
+bounded by a budget in bytes and does not outlive the process: after a restart a stale marker goes where its series
+belongs as of its own time.
+
+- An entry's decision is replaced when ownership of its device or the tenancy changes, or when a sample lies outside its
+  window. What it fed last is kept until then, so that a hand-over ends the old series (`feed`).
+- A sample older than the newest of its entry that lies in another window is decided for itself and changes nothing.
+- Only routed and filtered decisions are kept. What is quarantined or rejected is decided anew each time.
+"""
+
+from collections.abc import Iterable
+
+from ownership import DeviceKey, Fleet
+from proxy.core import wire
+from proxy.core.books import Books
+from proxy.core.decisions import Decisions
+from proxy.core.gathering import Gathering, Moment, Taken
+from proxy.core.series_cache import CacheBudget
+from proxy.core.sorter import Limits, Sorter
+from proxy.core.tenancy import Tenancy, Trust
+
+
+class Intake:
+    """Takes requests; `ownership_changed` and `retenant` void what was decided before."""
+
+    def __init__(self, tenancy: Tenancy, fleet: Fleet, books: Books, limits: Limits, budget: CacheBudget) -> None:
+        self.books = books
+        self._decisions = Decisions(tenancy, fleet, books)
+        self._limits = limits
+        self._budget = budget
+        self._sorters: dict[Trust, Sorter] = {}
+        self._scans = 0
+
+    def take(self, body: bytes, trust: Trust, moment: Moment) -> Taken:
+        """What is to be done with a decoded 1.0 request; its fates are in the books when this returns.
+
+        Raises RequestError where the body is no request: nothing is counted then, and nothing has changed.
+        """
+        frames = wire.frames(body)
+        sorter = self._sorters.get(trust)
+        if sorter is None:
+            sorter = self._sorters[trust] = Sorter(trust, self._decisions, self._limits, self._budget)
+        self._scans += 1
+        gathering = sorter.gathering = Gathering(self._scans, moment, self.books)
+        gathering.touched = wire.scan(body, frames.bounds, sorter.cache, self._scans, moment.tick)
+        gathering.taken.received += sorter.cache.fast_samples
+        gathering.taken.metadata = len(frames.metadata)
+        gathering.taken.fields_dropped = frames.dropped
+        return gathering.finish(self._decisions)
+
+    def ownership_changed(
+        self, node: str, changed: Iterable[DeviceKey], keys: Iterable[DeviceKey], until_ms: int
+    ) -> None:
+        """Void the decisions for `changed`; those for all `keys` of the node are good up to `until_ms`."""
+        self._decisions.ownership_changed(node, changed, keys, until_ms)
+
+    def retenant(self, tenancy: Tenancy, limits: Limits) -> None:
+        """Go on with another configuration: each decision is made anew when its series next comes."""
+        self._limits = limits
+        for sorter in self._sorters.values():
+            sorter.limits = limits
+        self._decisions.retenant(tenancy)
+
+    @property
+    def tenancy(self) -> Tenancy:
+        """The tenants and rules in force."""
+        return self._decisions.tenancy
+
+    @property
+    def cached_series(self) -> int:
+        """Series remembered, over all senders."""
+        return sum(len(sorter.cache.entries) for sorter in self._sorters.values())
+
+    @property
+    def cached_bytes(self) -> int:
+        """What they take of the budget."""
+        return self._budget.used_bytes

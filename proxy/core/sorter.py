@@ -1,0 +1,243 @@
+"""The slow way of one entry: read it whole, decide for each of its points, cut it where its owner changes.
+
+Everything that `wire.scan` does not pass by itself comes here: new series, series with several samples, histograms,
+exemplars, markers, void decisions, and whatever is refused or held back.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from proxy.core import feed
+from proxy.core.books import QUARANTINED, REJECTED, ROUTED
+from proxy.core.decisions import Decisions, Resolved
+from proxy.core.errors import (
+    LabelNameLengthError,
+    LabelValueLengthError,
+    MissingNameError,
+    SeriesError,
+)
+from proxy.core.gathering import Gathering, Moment, is_held_back, stale_fate
+from proxy.core.labels import LabelSet
+from proxy.core.route import Decision
+from proxy.core.series_cache import CacheBudget
+from proxy.core.tenancy import Trust
+from proxy.core.timeseries import Point, Series, parse_series
+from proxy.core.wire import Entry, Fate, Output, SeriesCache, Slot
+
+SHOWN: Final = 200
+"""Characters of a series in a sentence: enough to find it, and the reason before it stays in the sender's log."""
+
+COPY: Final = "shared_not_split"
+"""The reason for copies of a device value, and for shared devices, until they are split."""
+
+COLLISION: Final = "collision"
+"""The reason for a part whose series already has a value of that time, after rules made two series one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a label may be at most, in bytes; see `proxy.limits`."""
+
+    label_name_bytes: int = 1024
+    label_value_bytes: int = 2048
+
+
+def label_set(series: Series, limits: Limits) -> LabelSet:
+    """The labels of an entry, canonical and within limits; raises SeriesError."""
+    labels = LabelSet.of(series.text_labels())
+    shown = str(labels)[:SHOWN]
+    if not labels.get("__name__"):
+        raise MissingNameError(f"a series without __name__: {shown}")
+    for name, value in series.labels:
+        if len(name) > limits.label_name_bytes:
+            raise LabelNameLengthError(f"{len(name)} bytes, the limit is {limits.label_name_bytes}: {shown}")
+        if len(value) > limits.label_value_bytes:
+            raise LabelValueLengthError(f"{len(value)} bytes, the limit is {limits.label_value_bytes}: {shown}")
+    return labels
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What holds for one point: its fate, its outputs, and the decision if it was made just now."""
+
+    fate: Fate
+    outputs: tuple[Output, ...]
+    over_limit: tuple[str, ...] = ()
+    decision: Decision | None = None
+    device: bool = False
+
+
+class Sorter:
+    """The slow way for the senders of one trust; `gathering` is the request in hand."""
+
+    def __init__(self, trust: Trust, decisions: Decisions, limits: Limits, budget: CacheBudget) -> None:
+        self.trust = trust
+        self.decisions = decisions
+        self.limits = limits
+        self.cache = SeriesCache(self.take)
+        self.gathering = Gathering(0, Moment(0, 0), decisions.books)
+        self._budget = budget
+
+    def take(self, body: bytes, start: int, end: int, _number: int, touched: list[Slot]) -> Entry | None:
+        """Give each point of an entry its fate; the entry, if it is kept for next time."""
+        gathering = self.gathering
+        gathering.touched = touched
+        samples = 1
+        try:
+            series = parse_series(body, start, end)
+            samples = sum(point.counts for point in series.points)
+            gathering.taken.exemplars_dropped += len(series.points) - samples
+            labels = label_set(series, self.limits)
+        except SeriesError as error:
+            gathering.reject(error.reason, samples, error.sentence)
+            return None
+        gathering.taken.exemplars_dropped -= len(series.points) - samples
+        entry = self.cache.entries.get(series.block)
+        if entry is None:
+            entry = Entry(series.block, self.decisions.static, self.decisions.books.fate(ROUTED))
+        entry.used = gathering.moment.tick
+        _Run(self, series, labels, entry).take()
+        return self._keep(entry)
+
+    def forget(self, entry: Entry) -> None:
+        """Let an entry go, with the outputs that only it feeds."""
+        feed.detach(entry, self.decisions.outputs)
+        entry.forget()
+
+    def _keep(self, entry: Entry) -> Entry | None:
+        if entry.home is not None:
+            self._budget.recost(entry)
+            return entry
+        if entry.generation >= 0 and self._budget.admit(self.cache, entry, entry.used, self.forget):
+            return entry
+        self.forget(entry)
+        return None
+
+
+class _Run:
+    """One entry on its way: points that go the same way are gathered and sent on as one entry."""
+
+    def __init__(self, sorter: Sorter, series: Series, labels: LabelSet, entry: Entry) -> None:
+        self._sorter = sorter
+        self._gathering = sorter.gathering
+        self._books = sorter.decisions.books
+        self._series = series
+        self._labels = labels
+        self._entry = entry
+        self._points: list[Point] = []
+        self._outputs: tuple[Output, ...] = ()
+        self._held = ""
+
+    def take(self) -> None:
+        """Give each point its fate, in order."""
+        for point in self._series.points:
+            standing = self._stand(point)
+            if point.stale and standing.device:
+                self._end(point, standing)
+            elif not point.counts:
+                self._go(point, standing.outputs, "")
+            else:
+                self._sample(point, standing)
+        self._flush()
+
+    def _stand(self, point: Point) -> Standing:
+        """What holds at the time of a point; a newer decision is kept by the entry, unless the point is a marker."""
+        entry = self._entry
+        if feed.holds(entry, point.time_ms):
+            return Standing(entry.fate, entry.outputs, device=entry.device)
+        self._flush()
+        decisions = self._sorter.decisions
+        resolved = decisions.resolve(self._labels, point.time_ms, self._sorter.trust, self._series.block)
+        decision = resolved.decision
+        newest = point.time_ms >= entry.last_ms or entry.generation < 0
+        if point.counts and newest and resolved.keepable and not (point.stale and decision.device):
+            self._adopt(resolved, point)
+        return Standing(resolved.fate, resolved.outputs, resolved.over_limit, decision, decision.device)
+
+    def _adopt(self, resolved: Resolved, point: Point) -> None:
+        """Let the entry go by a decision from now on, and end what it fed of another owner."""
+        entry, decision, decisions = self._entry, resolved.decision, self._sorter.decisions
+        handed_over = entry.device and not entry.ended and feed.is_fed(entry) and entry.owner != decision.owner
+        if handed_over and decision.key is not None:
+            old = decisions.fleet.lookup(decision.key, entry.from_ms)
+            end_ms = feed.hand_over_ms(entry, old, decision.window[0])
+            for output in entry.outputs:
+                stays = output in resolved.outputs or decisions.is_gone(output)
+                if not stays and end_ms <= point.time_ms and not feed.fed_by_others(output, entry, end_ms):
+                    self._gathering.end_series(output, end_ms)
+        feed.detach(entry, decisions.outputs)
+        entry.outputs = resolved.outputs
+        entry.fate = resolved.fate
+        entry.epoch = decisions.epoch_of(decision)
+        entry.generation = entry.epoch.generation
+        entry.from_ms, entry.to_ms = decisions.window_of(decision)
+        entry.device = decision.device
+        entry.owner = decision.owner
+        entry.ended = False
+        feed.attach(entry, decisions.outputs)
+
+    def _sample(self, point: Point, standing: Standing) -> None:
+        """A sample or histogram: refused, held back, or passed on to those outputs that have no value of its time."""
+        gathering = self._gathering
+        fate, outputs, held = standing.fate, standing.outputs, ""
+        taken = [output for output in outputs if feed.has_value(output, self._entry, point.time_ms)]
+        if taken:
+            outputs = tuple(output for output in outputs if output not in taken)
+        if taken and standing.device:
+            fate, held = self._books.fate(QUARANTINED, "", COPY), COPY
+        elif taken:
+            for output in taken:
+                self._books.tenant(str(output.slot.tenant)).drop(COLLISION, 1)
+        elif fate.kind == QUARANTINED:
+            held = fate.detail
+        elif fate.kind == REJECTED:
+            gathering.taken.refuse(f"{fate.detail}: no tenant may have {str(self._labels)[:SHOWN]}", 1)
+        gathering.count(fate)
+        for tenant in standing.over_limit:
+            self._books.tenant(tenant).drop("labels_per_series", 1)
+            gathering.taken.refuse(f"labels_per_series: too many labels for a tenant: {str(self._labels)[:SHOWN]}", 1)
+        self._go(point, outputs, held)
+        if not taken:
+            self._feed(point.time_ms)
+
+    def _feed(self, time_ms: int) -> None:
+        entry = self._entry
+        if feed.holds(entry, time_ms):
+            entry.last_ms = max(entry.last_ms, time_ms)
+            entry.fast = feed.is_alone(entry, time_ms)
+
+    def _end(self, point: Point, standing: Standing) -> None:
+        """A stale marker ends what the entry fed last; with nothing remembered it goes as of its own time."""
+        self._flush()
+        entry, at_ms = self._entry, point.time_ms
+        if not feed.is_fed(entry):
+            fate = standing.fate
+            if is_held_back(fate):
+                fate = self._books.fate(ROUTED) if standing.outputs else stale_fate(self._books)
+            self._gathering.defer(feed.Marker(entry, point, at_ms, standing.outputs, fate))
+            return
+        decision = standing.decision
+        if decision is not None and decision.key is not None and decision.owner not in (None, entry.owner):
+            old = self._sorter.decisions.fleet.lookup(decision.key, entry.from_ms)
+            at_ms = min(at_ms, feed.hand_over_ms(entry, old, decision.window[0]))
+        self._gathering.defer(feed.Marker(entry, point, at_ms, entry.outputs, entry.fate))
+        entry.ended = True
+        entry.fast = False
+
+    def _go(self, point: Point, outputs: tuple[Output, ...], held: str) -> None:
+        """Add a point to the run, which is sent on first if the point goes another way."""
+        if outputs != self._outputs or held != self._held:
+            self._flush()
+            self._outputs, self._held = outputs, held
+        self._points.append(point)
+
+    def _flush(self) -> None:
+        points, self._points = self._points, []
+        if not points:
+            return
+        if self._outputs:
+            self._gathering.emit(self._outputs, points, self._series.unknown)
+        elif not self._held:
+            self._gathering.taken.exemplars_dropped += sum(not point.counts for point in points)
+        if self._held:
+            self._gathering.hold(self._series.block, points, self._series.unknown, self._held)
