@@ -65,6 +65,23 @@ def test_flipped_byte(written: list[bytes], data: st.DataObject) -> None:
         assert (found.torn_at, found.damage) == (None, ((begin, begin + len(frames[hit])),))
 
 
+@given(st.lists(TRICKY, min_size=1, max_size=6), st.binary(min_size=1, max_size=60), st.data())
+def test_overwritten_span(written: list[bytes], junk: bytes, data: st.DataObject) -> None:
+    """Whatever span is overwritten with whatever bytes, exactly the records whose bytes are as written come back."""
+    frames = [frame(payload) for payload in written]
+    whole = b"".join(frames)
+    begin = data.draw(st.integers(0, len(whole) - 1))
+    junk = junk[: len(whole) - begin]
+    damaged = whole[:begin] + junk + whole[begin + len(junk) :]
+    ends = [len(b"".join(frames[: at + 1])) for at in range(len(frames))]
+    untouched = [
+        payload
+        for payload, framed, end in zip(written, frames, ends, strict=True)
+        if damaged[end - len(framed) : end] == framed
+    ]
+    assert _payloads(scan(damaged)) == untouched
+
+
 @given(st.binary(max_size=300))
 @example(START)
 @example(START + b"00000000" + b"00000000")

@@ -1,0 +1,140 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from proxy.core.record import RecordError, frame
+from proxy.segments import SegmentLog
+
+
+def _open(folder: Path) -> tuple[SegmentLog, list[tuple[int, bytes]]]:
+    taken: list[tuple[int, bytes]] = []
+    return SegmentLog(folder, ".q", lambda seq, payload: taken.append((seq, payload))), taken
+
+
+def _written(folder: Path, *segments: tuple[bytes, ...]) -> None:
+    log, _ = _open(folder)
+    for payloads in segments:
+        for payload in payloads:
+            log.append(frame(payload))
+        log.roll()
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_records_come_back_in_order(tmp_path: Path) -> None:
+    """Opening yields every record with its segment, oldest first, and writes to a segment of its own."""
+    _written(tmp_path, (b"a", b"b"), (b"c",))
+    log, taken = _open(tmp_path)
+    assert taken == [(1, b"a"), (1, b"b"), (2, b"c")]
+    assert log.append(frame(b"d")) == 3
+    assert log.read(3) == (b"d",)
+    assert dict(log.sizes) == {1: 2 * len(frame(b"a")), 2: len(frame(b"c")), 3: len(frame(b"d"))}
+    log.roll()
+
+
+def test_dropping_the_current_segment(tmp_path: Path) -> None:
+    """A dropped segment is gone from the disk, and its number is not used again while others are there."""
+    log, _ = _open(tmp_path)
+    log.append(frame(b"a"))
+    log.drop(1)
+    assert (_names(tmp_path), log.current) == ([], None)
+    assert log.append(frame(b"b")) == 2
+    log.roll()
+
+
+def _cut(data: bytes) -> bytes:
+    return data[:-3]
+
+
+def _zeros(data: bytes) -> bytes:
+    return data + bytes(100)
+
+
+def _flip_first(data: bytes) -> bytes:
+    return bytes([data[0] ^ 4]) + data[1:]
+
+
+def _flip_payload(data: bytes) -> bytes:
+    return data[:20] + bytes([data[20] ^ 4]) + data[21:]
+
+
+@pytest.mark.parametrize(
+    ("damage", "kept", "torn"),
+    [
+        (_cut, [b"first"], len(frame(b"second")) - 3),
+        (_zeros, [b"first", b"second"], 100),
+        (_flip_first, [b"second"], len(frame(b"first"))),
+        (_flip_payload, [b"second"], len(frame(b"first"))),
+        (lambda _: b"", [], 0),
+        (lambda _: b"nothing of ours", [], 15),
+        (lambda data: b"junk" + data, [b"first", b"second"], 4),
+    ],
+    ids=["torn", "zeros", "first byte", "payload", "emptied", "foreign", "junk before"],
+)
+def test_damage(tmp_path: Path, damage: Callable[[bytes], bytes], kept: list[bytes], torn: int) -> None:
+    """Every whole record survives, what is damaged is moved aside and counted, and the next start finds no damage."""
+    _written(tmp_path, (b"first", b"second"), (b"third",))
+    path = tmp_path / f"{1:020d}.q"
+    path.write_bytes(damage(path.read_bytes()))
+    log, taken = _open(tmp_path)
+    assert [payload for _, payload in taken] == [*kept, b"third"]
+    assert log.torn_bytes == torn
+    aside = tmp_path / f"{1:020d}.torn"
+    assert (aside.stat().st_size if torn else aside.exists()) == torn
+    again, taken_again = _open(tmp_path)
+    assert (taken_again, again.torn_bytes) == (taken, 0)
+
+
+def test_unreadable_record_is_moved_aside(tmp_path: Path) -> None:
+    """A whole frame that this version cannot read is kept aside byte for byte, and the others are taken."""
+    _written(tmp_path, (b"later version", b"ours"))
+
+    def take(_seq: int, payload: bytes) -> None:
+        if payload != b"ours":
+            raise RecordError("not ours")
+
+    log = SegmentLog(tmp_path, ".q", take)
+    assert log.read(1) == (b"ours",)
+    assert (tmp_path / f"{1:020d}.torn").read_bytes() == frame(b"later version")
+
+
+def test_a_crash_between_create_and_append_leaves_nothing(tmp_path: Path) -> None:
+    """An empty segment and the temporary file of an interrupted replace are cleared away at the next start."""
+    (tmp_path / f"{7:020d}.q").touch()
+    (tmp_path / f".{7:020d}.q.abcd").touch()
+    log, taken = _open(tmp_path)
+    assert (taken, dict(log.sizes), _names(tmp_path)) == ([], {}, [])
+
+
+def test_numbers_go_on_behind_what_was_moved_aside(tmp_path: Path) -> None:
+    """A new segment never takes the number of one whose damage is still kept, so that none overwrites another's."""
+    _written(tmp_path, (b"a",))
+    (tmp_path / f"{1:020d}.q").write_bytes(b"nothing of ours")
+    log, _ = _open(tmp_path)
+    assert log.append(frame(b"b")) == 2
+    log.roll()
+
+
+def test_asides_are_bounded(tmp_path: Path) -> None:
+    """Of what was moved aside the newest eight files are kept."""
+    for seq in range(1, 13):
+        (tmp_path / f"{seq:020d}.q").write_bytes(b"nothing of ours")
+    _open(tmp_path)
+    assert _names(tmp_path) == [f"{seq:020d}.torn" for seq in range(5, 13)]
+
+
+def test_a_folder_in_place_of_a_segment(tmp_path: Path) -> None:
+    """What cannot be read is an error that names it, not a silent gap."""
+    (tmp_path / f"{1:020d}.q").mkdir()
+    with pytest.raises(IsADirectoryError, match=r"00001\.q"):
+        _open(tmp_path)
+
+
+def test_foreign_files_are_left_alone(tmp_path: Path) -> None:
+    """Files that are not named like ours are neither read nor touched."""
+    (tmp_path / "notes.q").write_bytes(b"x")
+    _, taken = _open(tmp_path)
+    assert (taken, _names(tmp_path)) == ([], ["notes.q"])
