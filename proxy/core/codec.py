@@ -1,0 +1,38 @@
+"""The snappy block around a request: its declared size is looked at before anything is allocated."""
+
+import cramjam
+
+from proxy.core.errors import CorruptSnappyError, DeclaredSizeError
+
+
+def declared_size(body: bytes) -> int:
+    """The decoded bytes that a snappy block says it has; raises CorruptSnappyError.
+
+    The size is a varint of at most 32 bits in front (snappy format description, section 1).
+    """
+    size = 0
+    for shift, byte in zip(range(0, 35, 7), body, strict=False):
+        size |= (byte & 0x7F) << shift
+        if byte < 0x80:  # noqa: PLR2004 - the continuation bit of a varint
+            if size >> 32:
+                break
+            return size
+    raise CorruptSnappyError(
+        "the body is not one snappy block; send Content-Encoding: snappy (block format, no framing)"
+    )
+
+
+def decode(body: bytes, limit: int) -> bytes:
+    """The decoded body; raises CorruptSnappyError, and DeclaredSizeError above `limit` bytes."""
+    size = declared_size(body)
+    if size > limit:
+        raise DeclaredSizeError(
+            f"the body declares {size} decoded bytes, limits.decoded_bytes is {limit}; "
+            "send smaller batches (queue_config.max_samples_per_send) or raise the limit"
+        )
+    try:
+        return bytes(cramjam.snappy.decompress_raw(body))
+    except cramjam.DecompressionError:
+        raise CorruptSnappyError(
+            "the body is not one snappy block; send Content-Encoding: snappy (block format)"
+        ) from None
