@@ -1,5 +1,6 @@
 """A real Cortex: a multi-tenant store in one process, with blocks on local files and remote write 2.0 on."""
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -37,23 +38,23 @@ class Cortex:
         return self.api(tenant).query(promql, at_ms)
 
     def limit(self, limits: Mapping[str, Mapping[str, Any]]) -> None:
-        """Sets limits by tenant, such as {"a": {"max_label_names_per_series": 10}}; returns when they are in force."""
-        write_limits(self.overrides_file, limits)
-        wait_until(lambda: self._overrides() == set(limits), "Cortex to take the new limits", deadline_s=15)
+        """Sets limits by tenant, such as {"a": {"max_label_names_per_series": 10}}; returns when Cortex has read them.
 
-    def _overrides(self) -> set[str]:
-        # The endpoint answers YAML; a tenant's name is a key at the second level.
-        answer = fetch(Call(f"{self.url}/runtime_config"))
-        lines = answer.body.decode().splitlines()
-        return {
-            line.strip().rstrip(":").strip('"') for line in lines if line[:4] == "    " and line[4:5] not in (" ", "")
-        }
+        A changed ingestion rate of a tenant that has written already comes into force up to ten seconds later.
+        """
+        digest = write_limits(self.overrides_file, limits)
+        loaded = f'cortex_runtime_config_hash{{sha256="{digest}"}}'.encode()
+        wait_until(
+            lambda: loaded in fetch(Call(f"{self.url}/metrics")).body,
+            "Cortex to take the new limits",
+            diagnosis=self.process.log_tail,
+        )
 
 
 @contextmanager
 def cortex(folder: Path, limits: Mapping[str, Mapping[str, Any]] | None = None) -> Iterator[Cortex]:
     """A Cortex that keeps everything in the folder, ready inside the block and gone after it."""
-    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "none").mkdir(parents=True, exist_ok=True)  # where ruler and alertmanager look, and find nothing
     http_port, grpc_port = free_ports(2)
     url = f"http://127.0.0.1:{http_port}"
     overrides_file, config_file = folder / "overrides.yaml", folder / "cortex.yaml"
@@ -64,9 +65,13 @@ def cortex(folder: Path, limits: Mapping[str, Mapping[str, Any]] | None = None) 
         yield Cortex(url, process, overrides_file)
 
 
-def write_limits(path: Path, limits: Mapping[str, Mapping[str, Any]]) -> None:
-    """Writes the runtime configuration: JSON is YAML."""
-    path.write_text(json.dumps({"overrides": limits}), encoding="utf-8")
+def write_limits(path: Path, limits: Mapping[str, Mapping[str, Any]]) -> str:
+    """Writes the runtime configuration (JSON is YAML), all at once since Cortex may read at any time; its SHA-256."""
+    content = json.dumps({"overrides": limits}).encode()
+    unfinished = path.with_suffix(".new")
+    unfinished.write_bytes(content)
+    unfinished.replace(path)
+    return hashlib.sha256(content).hexdigest()
 
 
 def _config(folder: Path, http_port: int, grpc_port: int) -> dict[str, Any]:
@@ -103,9 +108,13 @@ def _config(folder: Path, http_port: int, grpc_port: int) -> dict[str, Any]:
             "bucket_store": {"sync_dir": str(folder / "sync")},
         },
         "compactor": {"data_dir": str(folder / "compactor"), "sharding_ring": {**in_memory, "instance_addr": host}},
-        "ruler": {"ring": {**in_memory, "instance_addr": host}, "rule_path": str(folder / "rules")},
-        "ruler_storage": {"backend": "local", "local": {"directory": str(folder)}},
-        "alertmanager": {"data_dir": str(folder / "alertmanager"), "external_url": "http://localhost/alertmanager"},
-        "alertmanager_storage": {"backend": "local", "local": {"path": str(folder)}},
+        "ruler": {"rule_path": str(folder / "rules"), "ring": {**in_memory, "instance_addr": host}},
+        "ruler_storage": {"backend": "local", "local": {"directory": str(folder / "none")}},
+        "alertmanager": {
+            "data_dir": str(folder / "alertmanager"),
+            "external_url": f"http://{host}/alertmanager",
+            "cluster": {"listen_address": ""},  # by default a fixed port on every address
+        },
+        "alertmanager_storage": {"backend": "local", "local": {"path": str(folder / "none")}},
         "runtime_config": {"file": str(folder / "overrides.yaml"), "period": "500ms"},
     }

@@ -50,6 +50,11 @@ class Process:
         return Path(self.program.command[0]).name
 
     @property
+    def log_head(self) -> str:
+        """The line above its log in an error."""
+        return f"--- {self.name}, {self.program.log}:"
+
+    @property
     def alive(self) -> bool:
         """Whether it was started and has not ended."""
         return self._popen is not None and self._popen.poll() is None
@@ -89,7 +94,7 @@ class Process:
     def log_tail(self, lines: int = _LOG_LINES) -> str:
         """The last lines of its log."""
         text = self.program.log.read_text(encoding="utf-8", errors="replace") if self.program.log.exists() else ""
-        return f"--- {self.name}, {self.program.log}:\n" + "\n".join(text.splitlines()[-lines:])
+        return "\n".join([self.log_head, *text.splitlines()[-lines:]])
 
     def _end(self, number: signal.Signals, deadline_s: float) -> int:
         if self._popen is None:
@@ -124,7 +129,8 @@ def running(program: Program, *, deadline_s: float = READY_S) -> Iterator[Proces
         process.start(deadline_s=deadline_s)
         yield process
     except BaseException as error:
-        error.add_note(process.log_tail())
+        if process.log_head not in str(error):
+            error.add_note(process.log_tail())
         raise
     finally:
         process.stop()
