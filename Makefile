@@ -82,7 +82,7 @@ $(VENV)/dev: requirements/dev.txt | $(VENV)/installed
 # Compiles wire where it can; an older build would hide the source, so it goes first.
 $(VENV)/built: pyproject.toml setup.py $(wildcard proxy/core/wire.py proxy/core/wire.pxd) $(VENV)/installed
 	@rm -f proxy/core/wire.*.so
-	$(PIP) install --no-deps --no-build-isolation --editable .
+	$(PIP) install --quiet --no-deps --no-build-isolation --editable .
 	@ls proxy/core/wire.*.so >/dev/null 2>&1 || \
 		echo "whosegpu: proxy/core/wire is not compiled (no C compiler?) and runs as plain Python: same answers, slower"
 	@touch $@

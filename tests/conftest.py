@@ -1,4 +1,4 @@
-"""What holds for every test: nothing leaves the machine, no thread stays behind, no stale compiled module hides its source."""
+"""What holds for every test: nothing leaves the machine, no thread stays behind, no stale build hides its source."""
 
 import ipaddress
 import os

@@ -1,0 +1,99 @@
+"""pydantic's findings as sentences that say what to do."""
+
+import difflib
+from collections.abc import Callable
+from typing import Any, Final, get_args
+
+from pydantic import BaseModel
+from pydantic_core import ErrorDetails
+
+from config.durations import cut
+from config.problems import Place
+from config.settings import Settings
+
+_KNOWN_ELSEWHERE: Final = {
+    "<<": "YAML's merge key is not supported; let an alias stand for a whole value, or write the settings out",
+    "if": "`if` is VictoriaMetrics' own; write the condition as source_labels and regex",
+    "labels": "`labels` is VictoriaMetrics' own; write a rule for each label",
+    "match": "`match` is VictoriaMetrics' own; write the condition as source_labels and regex",
+    "bearer_token": "secrets do not stand here; put the token into a file and name it under bearer_token_file",
+    "password": "secrets do not stand here; put the password into a file and name it under password_file",
+    "tls_config": "tls_config is Prometheus' name; here it is tls",
+}
+
+
+def sentence(error: ErrorDetails) -> str:
+    """What is wrong with one value, as the end of a sentence that starts with its place."""
+    return _SENTENCES.get(error["type"], _pydantic)(error)
+
+
+def _pydantic(error: ErrorDetails) -> str:
+    return error["msg"][:1].lower() + error["msg"][1:]
+
+
+def _must_be(what: str) -> Callable[[ErrorDetails], str]:
+    return lambda error: f"must be {what}, not {_shown(error['input'])}"
+
+
+def _shown(given: object) -> str:
+    match given:
+        case None:
+            return "an empty value"
+        case dict():
+            return "a section"
+        case list() | tuple():
+            return "a list"
+    return cut(str(given))
+
+
+def _unknown_key(error: ErrorDetails) -> str:
+    key = str(error["loc"][-1])
+    if key in _KNOWN_ELSEWHERE:
+        return _KNOWN_ELSEWHERE[key]
+    known = _keys_around(error["loc"])
+    near = difflib.get_close_matches(key[:100], known, n=1, cutoff=0.7)
+    return f"is no setting; {near[0]} is" if near else f"is no setting; those here are {', '.join(known)}"
+
+
+def _keys_around(place: Place) -> list[str]:
+    section: type[BaseModel] = Settings
+    for step in place[:-1]:
+        field = next((f for name, f in section.model_fields.items() if step in {name, f.alias}), None)
+        section = (_section_in(field.annotation) if field else None) or section
+    return [field.alias or name for name, field in section.model_fields.items()]
+
+
+def _section_in(annotation: Any) -> type[BaseModel] | None:
+    """The one section that a type consists of: itself, or what a list or an optional value is of."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next(filter(None, map(_section_in, get_args(annotation))), None)
+
+
+def _context(template: str) -> Callable[[ErrorDetails], str]:
+    return lambda error: template.format(**error.get("ctx", {}))
+
+
+_SENTENCES: Final[dict[str, Callable[[ErrorDetails], str]]] = {
+    "extra_forbidden": _unknown_key,
+    "missing": lambda _: "is required",
+    "value_error": _context("{error}"),
+    "literal_error": lambda error: f"must be {error['ctx']['expected']}, not {_shown(error['input'])}".replace("'", ""),
+    "greater_than": _context("must be more than {gt}"),
+    "greater_than_equal": _context("must be at least {ge}"),
+    "less_than": _context("must be less than {lt}"),
+    "less_than_equal": _context("must be at most {le}"),
+    **dict.fromkeys(("string_type", "path_type"), _must_be("text")),
+    **dict.fromkeys(("int_type", "int_parsing", "int_parsing_size", "int_from_float"), _must_be("a whole number")),
+    **dict.fromkeys(("bool_type", "bool_parsing"), _must_be("true or false")),
+    **dict.fromkeys(("float_type", "float_parsing"), _must_be("a number")),
+    **dict.fromkeys(
+        ("decimal_type", "decimal_parsing", "decimal_max_digits", "decimal_max_places", "finite_number"),
+        _must_be("a number with up to nine decimal places"),
+    ),
+    **dict.fromkeys(("tuple_type", "list_type"), _must_be("a list")),
+    **dict.fromkeys(
+        ("model_type", "model_attributes_type", "dict_type", "mapping_type"),
+        _must_be("a section of `key: value` lines"),
+    ),
+}
