@@ -2,11 +2,13 @@ r"""Regular expressions of relabel rules: RE2, anchored as Prometheus anchors th
 
 R is compiled as `^(?s:R)$`: the whole text must match, and the dot takes a line break too. That is done on the text of
 R, so `foo)|(bar` compiles and is anchored half on each side, there and here. RE2 matches in time linear in the text,
-so no tenant's rule can stall the others. What RE2 takes and Go does not (`\C`, group names beyond ASCII) is refused.
+so no tenant's rule can stall the others. What RE2 takes and Go does not (`\C`, group names beyond ASCII) is refused;
+so is one group name twice, of which RE2 tells the first only. What Go takes and RE2 does not (long names of Unicode
+classes, `\p{Letter}`) does not compile.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -25,7 +27,9 @@ _PLAIN = r"[^\\.+*?()|\[\]{}^$]"
 _LITERALS = re.compile(rf"{_PLAIN}*(?:\|{_PLAIN}*)*")
 _PREFIX = re.compile(rf"({_PLAIN}*)\.([*+])")
 _ESCAPED = re.compile(r"\\Q.*?(?:\\E|\Z)|\\(.)", re.DOTALL)
+_GROUP_NAME = re.compile(r"\(\?P?<([A-Za-z0-9_]+)>")
 _EVERYTHING = "(.*)"
+_CONTINUATION = 0b10  # UTF-8: how every byte of a character but its first begins
 
 
 class _Match(Protocol):
@@ -33,14 +37,13 @@ class _Match(Protocol):
 
 
 class _Compiled(Protocol):
-    """What is used of a compiled expression of `re2`; spans count bytes or characters, as the text is given."""
+    """What is used of a compiled expression of `re2`, on UTF-8."""
 
     @property
     def groups(self) -> int: ...
     @property
     def groupindex(self) -> Mapping[str, int]: ...
-    def search(self, text: bytes) -> _Match | None: ...
-    def finditer(self, text: str) -> Iterator[_Match]: ...
+    def search(self, text: bytes, pos: int) -> _Match | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,37 +61,41 @@ class Regex:
         if self.pattern == _EVERYTHING:
             return (text, text)
         encoded = text.encode()
-        match = self._compiled.search(encoded)
-        if match is None:
-            return None
-        return tuple([encoded[start:stop].decode() for start, stop in self._spans(match)])
+        match = _search(self._compiled, encoded, 0)
+        return None if match is None else self._texts(match, encoded)
 
     def replace_all(self, text: str, template: Template) -> str:
         """The text with each match replaced, as Go's `ReplaceAllString` does; there can be several if half anchored."""
+        encoded = text.encode()
         out: list[str] = []
-        end = 0
-        for match in self._compiled.finditer(text):  # on bytes it would step into the middle of characters
+        end = at = 0
+        while at <= len(encoded) and (match := _search(self._compiled, encoded, at)) is not None:
             start, stop = match.span()
-            out.append(text[end:start])
+            out.append(encoded[end:start].decode())
             if stop > end or start == 0:  # not an empty match that follows another
-                out.append(template.expand(tuple([text[first:last] for first, last in self._spans(match)])))
+                out.append(template.expand(self._texts(match, encoded)))
             end = stop
-        out.append(text[end:])
+            at = stop if stop > at else _next_character(encoded, at)
+        out.append(encoded[end:].decode())
         return "".join(out)
 
-    def _spans(self, match: _Match) -> list[tuple[int, int]]:
-        """Where each group matched; an empty span, (-1, -1), for one that took no part."""
-        return [match.span(group) for group in range(self.group_count + 1)]
+    def _texts(self, match: _Match, encoded: bytes) -> tuple[str, ...]:
+        """The text of each group; the span of one that took no part is (-1, -1)."""
+        spans = [match.span(group) for group in range(self.group_count + 1)]
+        return tuple([encoded[start:stop].decode() for start, stop in spans])
 
 
 def compile_regex(pattern: str) -> Regex:
     """Compiles an expression as a rule has it; raises `RelabelError` with the reason when it is none."""
     if not is_utf8(pattern):
-        raise RelabelError(f"regex is not UTF-8: {_shown(ascii(pattern))}")
+        raise RelabelError(f"regex is not UTF-8: {_shown(pattern)}")
     if len(pattern.encode()) > MAX_PATTERN_BYTES:
         raise RelabelError(f"regex is longer than {MAX_PATTERN_BYTES} bytes: {_shown(pattern)}")
     if any(escape[1] == "C" for escape in _ESCAPED.finditer(pattern)):
         raise RelabelError(rf"regex has \C, which takes half a character: {_shown(pattern)}")
+    group_names = _GROUP_NAME.findall(pattern)
+    if len(set(group_names)) < len(group_names):
+        raise RelabelError(f"regex has two groups of one name: {_shown(pattern)}")
     compiled = _compile(pattern)
     if compiled.groups > MAX_GROUPS:
         raise RelabelError(f"regex has more than {MAX_GROUPS} groups: {_shown(pattern)}")
@@ -111,9 +118,31 @@ def _compile(pattern: str) -> _Compiled:
     return compiled
 
 
+def _search(compiled: _Compiled, encoded: bytes, at: int) -> _Match | None:
+    r"""The first match from a character on; as Go, and unlike RE2, it finds no `\B` between a character's bytes."""
+    while (match := compiled.search(encoded, at)) is not None:
+        start = match.span()[0]
+        if start == len(encoded) or not _continues(encoded[start]):
+            return match
+        at = _next_character(encoded, start)
+    return None
+
+
+def _next_character(encoded: bytes, at: int) -> int:
+    at += 1
+    while at < len(encoded) and _continues(encoded[at]):
+        at += 1
+    return at
+
+
+def _continues(byte: int) -> bool:
+    """Whether a byte of UTF-8 is not a character's first."""
+    return byte >> 6 == _CONTINUATION
+
+
 def _searcher(compiled: _Compiled) -> Callable[[str], bool]:
     def matches(text: str) -> bool:
-        return compiled.search(text.encode()) is not None
+        return _search(compiled, text.encode(), 0) is not None
 
     return matches
 
@@ -134,4 +163,6 @@ def _shortcut(pattern: str) -> Callable[[str], bool] | None:
 
 
 def _shown(text: str) -> str:
-    return text if len(text) <= MAX_REASON_CHARACTERS else f"{text[:MAX_REASON_CHARACTERS]}..."
+    """A text cut for an error, on one line."""
+    cut = text[:MAX_REASON_CHARACTERS] + ("..." if len(text) > MAX_REASON_CHARACTERS else "")
+    return "".join([character if character.isprintable() else "?" for character in cut])
