@@ -1,14 +1,17 @@
 """One timeseries entry of remote write 1.0, read whole and checked: the way of each that `wire.scan` does not know.
 
 Stores decode a request strictly and refuse all of it for one field of the wrong wire type, so an entry is taken apart
-down to its last known field here, and refused alone.
+down to its last known field here, and refused alone. "Known" is what any store knows: start times are no part of 1.0
+(Mimir's series have them as field 6, 2.0 has them in samples and histograms), and VictoriaMetrics refuses a number
+of more than 32 bits where other decoders cut it.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from proxy.core.errors import InvalidUtf8Error, MalformedSeriesError
-from proxy.core.wire import read_varint, skip, varint
+from proxy.core.wire import read_field, read_varint, varint
 
 SAMPLE: Final = 2
 EXEMPLAR: Final = 3
@@ -18,17 +21,19 @@ STALE_BITS: Final = b"\x02\x00\x00\x00\x00\x00\xf0\x7f"
 """The stale marker on the wire: float64 0x7ff0000000000002, little endian (prometheus model/value)."""
 
 _VARINT, _DOUBLE, _BYTES = 0, 1, 2
-_LABEL, _SPAN, _PACKED_VARINTS, _PACKED_DOUBLES = "label", "span", "varints", "doubles"
+_LABEL, _SPAN, _PACKED_VARINTS, _PACKED_DOUBLES, _INT32 = "label", "span", "varints", "doubles", "int32"
 
-# Field number -> wire types that a strict decoder takes, and what the bytes of wire type 2 must hold.
+# Field number -> wire types that a strict decoder takes, and what a value of the last of them must hold.
 _Fields = dict[int, tuple[tuple[int, ...], str]]
+_SERIES_FIELDS: Final[_Fields] = {6: ((_VARINT,), "")}
 _LABEL_FIELDS: Final[_Fields] = {1: ((_BYTES,), ""), 2: ((_BYTES,), "")}
-_SPAN_FIELDS: Final[_Fields] = {1: ((_VARINT,), ""), 2: ((_VARINT,), "")}
+_SPAN_FIELDS: Final[_Fields] = {1: ((_VARINT,), _INT32), 2: ((_VARINT,), _INT32)}
 _POINT_FIELDS: Final[dict[int, _Fields]] = {
-    SAMPLE: {1: ((_DOUBLE,), ""), 2: ((_VARINT,), "")},
+    SAMPLE: {1: ((_DOUBLE,), ""), 2: ((_VARINT,), ""), 3: ((_VARINT,), "")},
     EXEMPLAR: {1: ((_BYTES,), _LABEL), 2: ((_DOUBLE,), ""), 3: ((_VARINT,), "")},
     HISTOGRAM: {
-        **dict.fromkeys((1, 4, 6, 14, 15), ((_VARINT,), "")),
+        **dict.fromkeys((1, 6, 14, 15, 17), ((_VARINT,), "")),
+        4: ((_VARINT,), _INT32),
         **dict.fromkeys((2, 3, 5, 7), ((_DOUBLE,), "")),
         **dict.fromkeys((8, 11), ((_BYTES,), _SPAN)),
         **dict.fromkeys((9, 12), ((_VARINT, _BYTES), _PACKED_VARINTS)),
@@ -85,20 +90,18 @@ def parse_series(body: bytes, start: int, end: int) -> Series:
     at = start
     while at < end:
         first = at
-        key, at = read_varint(body, at, end)
-        stop = skip(body, key, at, end)
+        key, at, stop = read_field(body, at, end)
         number = key >> 3
         if number > HISTOGRAM:
+            _check_field(body, _SERIES_FIELDS, key, (at, stop))
             unknown.append(body[first:stop])
         elif key & 7 != _BYTES:
             raise MalformedSeriesError("a label, sample, exemplar or histogram is not a message")
+        elif number == 1:
+            labels.append(_parse_label(body, at, stop))
+            blocks.append(body[first:stop])
         else:
-            _, at = read_varint(body, at, end)
-            if number == 1:
-                labels.append(_parse_label(body, at, stop))
-                blocks.append(body[first:stop])
-            else:
-                points.append(_parse_point(body, number, (first, at, stop)))
+            points.append(_parse_point(body, number, (first, at, stop)))
         at = stop
     return Series(b"".join(blocks), tuple(labels), tuple(points), b"".join(unknown))
 
@@ -118,12 +121,10 @@ def _parse_label(body: bytes, at: int, end: int) -> tuple[bytes, bytes]:
     """Name and value of one Label message: of repeated fields the last counts, as in every protobuf decoder."""
     text = {1: b"", 2: b""}
     while at < end:
-        key, at = read_varint(body, at, end)
-        stop = skip(body, key, at, end)
+        key, at, stop = read_field(body, at, end)
         number = key >> 3
         if number in text:
             _check_field(body, _LABEL_FIELDS, key, (at, stop))
-            _, at = read_varint(body, at, end)
             text[number] = body[at:stop]
         at = stop
     return text[1], text[2]
@@ -139,8 +140,7 @@ def _parse_point(body: bytes, kind: int, span: tuple[int, int, int]) -> Point:
     time_ms = 0
     stale = False
     while at < end:
-        key, at = read_varint(body, at, end)
-        stop = skip(body, key, at, end)
+        key, at, stop = read_field(body, at, end)
         number = key >> 3
         _check_field(body, fields, key, (at, stop))
         if number == _TIME_FIELD[kind]:
@@ -153,33 +153,43 @@ def _parse_point(body: bytes, kind: int, span: tuple[int, int, int]) -> Point:
 
 
 def _check_field(body: bytes, fields: _Fields, key: int, span: tuple[int, int]) -> None:
-    """Refuse a known field that a strict decoder would refuse; `span` is where its value, length included, lies."""
+    """Refuse a known field that a strict decoder would refuse; `span` is where its value lies, without its length."""
     known = fields.get(key >> 3)
     if known is None:
         return
     types, holds = known
     if key & 7 not in types:
-        raise MalformedSeriesError(f"field {key >> 3} of a point or label has a wrong wire type")
-    if key & 7 != _BYTES or not holds:
-        return
-    at, stop = span
-    _, at = read_varint(body, at, stop)
-    match holds:
-        case "label":
-            _parse_label(body, at, stop)
-        case "span":
-            _check_message(body, _SPAN_FIELDS, at, stop)
-        case "varints":
-            while at < stop:
-                _, at = read_varint(body, at, stop)
-        case _:
-            if (stop - at) % 8:
-                raise MalformedSeriesError("packed doubles are cut")
+        raise MalformedSeriesError(f"field {key >> 3} of a series, point or label has a wrong wire type")
+    if holds and key & 7 == types[-1]:
+        _CHECKS[holds](body, *span)
 
 
-def _check_message(body: bytes, fields: _Fields, at: int, end: int) -> None:
+def _check_span(body: bytes, at: int, end: int) -> None:
     while at < end:
-        key, at = read_varint(body, at, end)
-        stop = skip(body, key, at, end)
-        _check_field(body, fields, key, (at, stop))
+        key, at, stop = read_field(body, at, end)
+        _check_field(body, _SPAN_FIELDS, key, (at, stop))
         at = stop
+
+
+def _check_int32(body: bytes, at: int, end: int) -> None:
+    if read_varint(body, at, end)[0] >> 32:
+        raise MalformedSeriesError("a number of 32 bits has more of them")
+
+
+def _check_varints(body: bytes, at: int, end: int) -> None:
+    while at < end:
+        _, at = read_varint(body, at, end)
+
+
+def _check_doubles(_body: bytes, at: int, end: int) -> None:
+    if (end - at) % 8:
+        raise MalformedSeriesError("packed doubles are cut")
+
+
+_CHECKS: Final[dict[str, Callable[[bytes, int, int], object]]] = {
+    _LABEL: _parse_label,
+    _SPAN: _check_span,
+    _INT32: _check_int32,
+    _PACKED_VARINTS: _check_varints,
+    _PACKED_DOUBLES: _check_doubles,
+}

@@ -1,12 +1,15 @@
 cimport cython
 
+
 cdef class SeriesCache
+
 
 cdef class Fate:
     cdef public str kind
     cdef public str tenant
     cdef public str detail
     cdef public long long samples
+
 
 cdef class Slot:
     cdef object __weakref__
@@ -19,6 +22,7 @@ cdef class Slot:
     cdef public long long made
     cpdef open(self, long long number, list touched)
 
+
 @cython.final
 cdef class Output:
     cdef public Slot slot
@@ -26,9 +30,11 @@ cdef class Output:
     cdef public bytes frame
     cdef public tuple feeders
 
+
 cdef class Epoch:
     cdef public long long generation
     cdef public long long until_ms
+
 
 cdef class Entry:
     cdef public bytes block
@@ -50,10 +56,12 @@ cdef class Entry:
     cdef public Entry next
     cpdef forget(self)
 
+
 cdef class Frames:
     cdef public list bounds
     cdef public list metadata
     cdef public long long dropped
+
 
 cdef class SeriesCache:
     cdef public dict entries
@@ -61,23 +69,39 @@ cdef class SeriesCache:
     cdef public Entry head
     cdef public long long fast_samples
 
+
 @cython.locals(value="unsigned long long", shift=int, byte="unsigned long long")
 cpdef tuple read_varint(bytes body, Py_ssize_t at, Py_ssize_t end)
 
-@cython.locals(kind=int, length="unsigned long long")
-cpdef Py_ssize_t skip(bytes body, unsigned long long key, Py_ssize_t at, Py_ssize_t end) except -1
 
-@cython.locals(bounds=list, end=Py_ssize_t, at=Py_ssize_t, start=Py_ssize_t, key="unsigned long long", symbols=bint, found=Frames)
+@cython.locals(key="unsigned long long", kind=int, length=Py_ssize_t)
+cpdef tuple read_field(bytes body, Py_ssize_t at, Py_ssize_t end)
+
+
+@cython.locals(
+    bounds=list,
+    end=Py_ssize_t,
+    at=Py_ssize_t,
+    start=Py_ssize_t,
+    key="unsigned long long",
+    symbols=bint,
+    found=Frames,
+)
 cpdef Frames frames(bytes body)
+
 
 cpdef bytes varint(unsigned long long value)
 
+
 cpdef bytes frame(Py_ssize_t length)
+
 
 @cython.locals(value="long long", byte="long long", i=Py_ssize_t)
 cdef long long _timestamp(bytes body, Py_ssize_t at) except -2
 
+
 cdef Py_ssize_t _tail_of(bytes body, Py_ssize_t start, Py_ssize_t end) except -1
+
 
 @cython.locals(
     touched=list,

@@ -183,6 +183,12 @@ class SeriesCache:
         self.head = Entry(_NEVER_A_BLOCK, Epoch(0, 0), Fate("", "", ""))
         self.fast_samples = 0
 
+    def __del__(self) -> None:
+        """Take the chain of entries apart: compiled, each link would free the next one a call deeper."""
+        self.head.next = None
+        for entry in self.entries.values():
+            entry.next = None
+
 
 def read_varint(body: bytes, at: _int, end: _int) -> tuple[_int, _int]:
     """One varint of at most 64 bits, and where the next field begins; raises MalformedSeriesError."""
@@ -198,30 +204,34 @@ def read_varint(body: bytes, at: _int, end: _int) -> tuple[_int, _int]:
     if at < end and shift == 63 and body[at] < 2:
         byte = body[at]
         return value | (byte << 63), at + 1
-    raise MalformedSeriesError("a varint is cut or longer than 64 bits")
+    raise MalformedSeriesError("a varint is cut or too long")
 
 
-def skip(body: bytes, key: _int, at: _int, end: _int) -> _int:
-    """Where the field of tag `key` ends whose value begins at `at`; raises MalformedSeriesError.
+def read_field(body: bytes, at: _int, end: _int) -> tuple[_int, _int, _int]:
+    """The tag of the field at `at`, where its value begins (behind its length if it has one), and where it ends.
 
-    Group wire types (3, 4) and field numbers outside 1 to 2^29-1 are refused: no sender of remote write uses them.
+    Refused are the group wire types (3, 4), field numbers outside 1 to 2^29-1, and tags and lengths of more than five
+    bytes: no sender of remote write uses them, and there are decoders that refuse a whole request for each of them.
+
+    Raises MalformedSeriesError.
     """
-    kind = key & 7
+    key, at = read_varint(body, at, at + 5 if end - at > 5 else end)
     if key < 8 or key >= 1 << 32:
         raise MalformedSeriesError("a field number is outside 1 to 536870911")
+    kind = key & 7
     if kind == 0:
-        return read_varint(body, at, end)[1]
+        return key, at, read_varint(body, at, end)[1]
     if kind == 1:
         length = 8
     elif kind == 5:
         length = 4
     elif kind == 2:
-        length, at = read_varint(body, at, end)
+        length, at = read_varint(body, at, at + 5 if end - at > 5 else end)
     else:
         raise MalformedSeriesError("a field has a wire type that protobuf 3 does not use")
     if length > end - at:
         raise MalformedSeriesError("a field is longer than what holds it")
-    return at + length
+    return key, at, at + length
 
 
 def frames(body: bytes) -> Frames:
@@ -248,15 +258,12 @@ def frames(body: bytes) -> Frames:
                 bounds.append(start)
                 bounds.append(at)
                 continue
-            key, start = read_varint(body, at, end)
-            at = skip(body, key, start, end)
-            if key in (0x0A, 0x1A):
-                start = read_varint(body, start, end)[1]
-                if key == 0x0A:
-                    bounds.append(start)
-                    bounds.append(at)
-                else:
-                    found.metadata.append(body[start:at])
+            key, start, at = read_field(body, at, end)
+            if key == 0x0A:
+                bounds.append(start)
+                bounds.append(at)
+            elif key == 0x1A:
+                found.metadata.append(body[start:at])
             elif key >> 3 in (1, 3):
                 raise CorruptRequestError("timeseries or metadata is not a message")
             else:
