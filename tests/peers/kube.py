@@ -103,6 +103,7 @@ def _apiserver(folder: Path, etcd_url: str, port: int, authority: Authority) -> 
         f"--etcd-servers={etcd_url}",
         "--bind-address=127.0.0.1",
         "--advertise-address=127.0.0.1",
+        "--endpoint-reconciler-type=none",  # the others refuse a loopback address
         f"--secure-port={port}",
         f"--tls-cert-file={server.cert_file}",
         f"--tls-private-key-file={server.key_file}",
