@@ -50,6 +50,12 @@ class CorruptRequestError(RequestError):
     reason = "corrupt_protobuf"
 
 
+class TooManySeriesError(RequestError):
+    """The request has more entries than any sender puts into one."""
+
+    reason = "too_many_series"
+
+
 class MislabelledVersionError(RequestError):
     """A body of remote write 2.0 that is declared to be 1.0."""
 

@@ -85,6 +85,7 @@ cpdef tuple read_field(bytes body, Py_ssize_t at, Py_ssize_t end)
     start=Py_ssize_t,
     key="unsigned long long",
     symbols=bint,
+    most=Py_ssize_t,
     found=Frames,
 )
 cpdef Frames frames(bytes body)

@@ -18,13 +18,22 @@ answers. Lengths are checked before use; integers are bounded before they could 
 from collections.abc import Callable, Hashable
 from typing import Final
 
-from proxy.core.errors import CorruptRequestError, MalformedSeriesError, MislabelledVersionError
+from proxy.core.errors import (
+    CorruptRequestError,
+    MalformedSeriesError,
+    MislabelledVersionError,
+    TooManySeriesError,
+)
 
 COMPILED: Final = not __file__.endswith(".py")
 
 ALWAYS_FROM: Final = -(1 << 62)
 ALWAYS_TO: Final = 1 << 62
 """A window without ends; far outside every time in milliseconds that a fast entry can bear."""
+
+ENTRIES: Final = 1 << 20
+"""Fields of a request at most. 32 MiB hold that many of 32 bytes, which is about the least that a series takes; of
+empty ones they would hold 16 million, and noting where each lies takes 70 bytes."""
 
 _NEVER_A_BLOCK: Final = b"\x00"
 # Aliases that Cython does not read as types, so that wire.pxd alone types the compiled twin.
@@ -240,10 +249,12 @@ def frames(body: bytes) -> Frames:
     Only fields 1 (timeseries) and 3 (metadata) pass; every other one is counted in `dropped` and left behind, because
     stores read fields there that switch off their checks or reorder (2, 1000, 1001, 1002).
 
-    Raises CorruptRequestError where the top level is no protobuf, MislabelledVersionError for a 2.0 request.
+    Raises CorruptRequestError where the top level is no protobuf, MislabelledVersionError for a 2.0 request, and
+    TooManySeriesError for more than ENTRIES.
     """
     found = Frames()
     bounds = found.bounds
+    most = ENTRIES
     end = len(body)
     at = 0
     symbols = False
@@ -269,10 +280,14 @@ def frames(body: bytes) -> Frames:
             else:
                 symbols = symbols or key >> 3 in (4, 5)
                 found.dropped += 1
+            if len(bounds) // 2 + len(found.metadata) + found.dropped > most:
+                break
     except MalformedSeriesError:
         at = end + 1
     if at > end:
         raise CorruptRequestError("the decoded body is not a WriteRequest")
+    if len(bounds) // 2 + len(found.metadata) + found.dropped > most:
+        raise TooManySeriesError(f"more than {most} fields in one request: let the sender send fewer at once")
     if symbols and not bounds and not found.metadata:
         raise MislabelledVersionError(
             "this is a body of remote write 2.0 declared as 1.0; "
