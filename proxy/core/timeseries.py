@@ -17,6 +17,10 @@ SAMPLE: Final = 2
 EXEMPLAR: Final = 3
 HISTOGRAM: Final = 4
 
+FIELDS: Final = 1 << 17
+"""Labels and points of an entry at most: a day and a half of samples of one series, one a second. Senders put one point
+into an entry, or a backlog of some thousand; a point of two bytes takes a hundred once it is read."""
+
 STALE_BITS: Final = b"\x02\x00\x00\x00\x00\x00\xf0\x7f"
 """The stale marker on the wire: float64 0x7ff0000000000002, little endian (prometheus model/value)."""
 
@@ -102,6 +106,8 @@ def parse_series(body: bytes, start: int, end: int) -> Series:
             blocks.append(body[first:stop])
         else:
             points.append(_parse_point(body, number, (first, at, stop)))
+        if len(labels) + len(points) + len(unknown) > FIELDS:
+            raise MalformedSeriesError(f"more than {FIELDS} labels and points in one entry")
         at = stop
     return Series(b"".join(blocks), tuple(labels), tuple(points), b"".join(unknown))
 
