@@ -27,13 +27,14 @@ class BuildError(Exception):
 
 @dataclass(frozen=True)
 class Peer:
-    """A program, and the pinned module that it is built from."""
+    """A program, the pinned module that it is built from, and the Go variable that tells the program its version."""
 
     program: str
     folder: str
     module: str
     package: str = ""
     tags: str = ""
+    version_variable: str = ""
 
     @cached_property
     def version(self) -> str:
@@ -51,10 +52,17 @@ class Peer:
         return f"{self.module}{self.package}"
 
     @property
+    def linker_flags(self) -> str:
+        """No symbols, and the version where the program cannot do without: kubectl refuses to run some verbs."""
+        return f"-s -w -X {self.version_variable}={self.version}" if self.version_variable else "-s -w"
+
+    @property
     def binary(self) -> Path:
         """Where the built program is, or will be."""
         return cache_folder(os.environ) / f"{self.program}-{self.version}"
 
+
+_KUBERNETES_VERSION = "k8s.io/component-base/version.gitVersion"
 
 # In the order of building: what most tests need comes first.
 PEERS = (
@@ -64,8 +72,10 @@ PEERS = (
     # Without slicelabels Cortex starts, and panics at the first sample.
     Peer("cortex", "cortex", "github.com/cortexproject/cortex", "/cmd/cortex", "netgo slicelabels"),
     Peer("etcd", "etcd", "go.etcd.io/etcd/server/v3"),
-    Peer("kube-apiserver", "kubernetes", "k8s.io/kubernetes", "/cmd/kube-apiserver"),
-    Peer("kubectl", "kubernetes", "k8s.io/kubernetes", "/cmd/kubectl"),
+    Peer(
+        "kube-apiserver", "kubernetes", "k8s.io/kubernetes", "/cmd/kube-apiserver", version_variable=_KUBERNETES_VERSION
+    ),
+    Peer("kubectl", "kubernetes", "k8s.io/kubernetes", "/cmd/kubectl", version_variable=_KUBERNETES_VERSION),
     Peer("victoria-metrics", "victoriametrics", "github.com/VictoriaMetrics/VictoriaMetrics", "/app/victoria-metrics"),
 )
 
@@ -92,7 +102,7 @@ def build(peer: Peer, go: str) -> None:
     with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
         unfinished = Path(folder) / peer.program
         # No C: the same programs come out where there is no compiler.
-        command = [go, "build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", "-s -w"]
+        command = [go, "build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", peer.linker_flags]
         command += ["-tags", peer.tags, "-o", str(unfinished), peer.import_path]
         environ = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"}
         done = subprocess.run(command, cwd=FOLDER / peer.folder, env=environ, check=False)

@@ -22,10 +22,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Takes out the tests whose peers are missing, unless they are required."""
+    """Takes out the tests whose peers are missing, unless they are required; a misspelt peer ends the run."""
+    lacking = {item: _lacking(item) for item in items}
     if _required():
         return
-    lacking = {item: _lacking(item) for item in items}
     config.stash[_NOT_RUN].update(programs for programs in lacking.values() if programs)
     out = [item for item, programs in lacking.items() if programs]
     if out:
@@ -61,4 +61,7 @@ def _required() -> bool:
 
 
 def _lacking(item: pytest.Item) -> tuple[str, ...]:
-    return missing(program for mark in item.iter_markers("peer") for program in mark.args)
+    try:
+        return missing(program for mark in item.iter_markers("peer") for program in mark.args)
+    except KeyError as error:
+        raise pytest.UsageError(f"{item.nodeid}: there is no peer {error}") from error

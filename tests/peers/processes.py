@@ -21,6 +21,8 @@ READY_S = 60.0  # Cortex takes a few seconds, on a busy machine with two cores s
 STOP_S = 20.0  # Prometheus flushes its remote-write queues for as long as its configuration says
 POLL_S = 0.05
 _LOG_LINES = 40
+_NOTE_LINES = 12  # several peers run in one test, and each adds its note
+_LOG_COLUMNS = 300
 
 
 class PeerError(Exception):
@@ -94,7 +96,7 @@ class Process:
     def log_tail(self, lines: int = _LOG_LINES) -> str:
         """The last lines of its log."""
         text = self.program.log.read_text(encoding="utf-8", errors="replace") if self.program.log.exists() else ""
-        return "\n".join([self.log_head, *text.splitlines()[-lines:]])
+        return "\n".join([self.log_head, *(line[:_LOG_COLUMNS] for line in text.splitlines()[-lines:])])
 
     def _end(self, number: signal.Signals, deadline_s: float) -> int:
         if self._popen is None:
@@ -130,7 +132,7 @@ def running(program: Program, *, deadline_s: float = READY_S) -> Iterator[Proces
         yield process
     except BaseException as error:
         if process.log_head not in str(error):
-            error.add_note(process.log_tail())
+            error.add_note(process.log_tail(_NOTE_LINES))
         raise
     finally:
         process.stop()

@@ -71,7 +71,7 @@ def test_a_peer_is_built_once(tmp_path: Path) -> None:
     assert first.stdout == f"{built}: built in 0 s\n", first.stderr
     assert second.stdout == f"{built}: already there\n"
     assert "-mod=readonly" in built.read_text(encoding="utf-8")
-    assert "netgo slicelabels" in built.read_text(encoding="utf-8")
+    assert "-ldflags -s -w -tags netgo slicelabels" in built.read_text(encoding="utf-8")
 
 
 def test_an_unknown_name_is_refused(tmp_path: Path) -> None:

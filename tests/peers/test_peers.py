@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.peers import prometheus as prom
+from tests.peers import registry
 from tests.peers.cortex import TENANT_HEADER, cortex
 from tests.peers.exposition import serving
 from tests.peers.kube import kube
@@ -140,6 +141,7 @@ def test_a_kube_apiserver_answers_kubectl(tmp_path: Path) -> None:
     """The administrator lists and applies; an unknown field is refused by name; a stranger gets 403."""
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "a", "namespace": "default"}}
     with kube(tmp_path) as cluster:
+        assert cluster.kubectl("version").count(registry.version("kubectl")) == 2  # client and server
         wait_until(lambda: "namespace/default" in cluster.kubectl("get", "namespaces", "-o", "name"), "the namespaces")
         assert "serviceaccount/a" in cluster.apply(json.dumps(account))
         assert cluster.kubectl("create", "token", "a").count(".") == 2

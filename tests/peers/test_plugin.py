@@ -18,12 +18,12 @@ def test_both(n): raise AssertionError
 """
 
 
-def run(folder: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+def run(folder: Path, file: str = "test_it.py", **environ: str) -> subprocess.CompletedProcess[str]:
     """A pytest run of TESTS with the plugin, and only the peers that the folder holds."""
     (folder / "test_it.py").write_text(TESTS, encoding="utf-8")
     env = {name: value for name, value in os.environ.items() if name != "WHOSEGPU_PEERS"}
     env |= {"XDG_CACHE_HOME": str(folder), "PYTHONPATH": str(FOLDER.parents[1]), **environ}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.peers.plugin", "-p", "no:cacheprovider", "test_it.py"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.peers.plugin", "-p", "no:cacheprovider", file]
     return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
 
 
@@ -59,13 +59,12 @@ def test_peers_that_are_there_are_used(tmp_path: Path, environ: dict[str, str]) 
     assert "Not run" not in done.stdout
 
 
-def test_a_name_that_is_no_peer_is_an_error(tmp_path: Path) -> None:
+@pytest.mark.parametrize("required", ["", "required"])
+def test_a_name_that_is_no_peer_is_an_error(tmp_path: Path, required: str) -> None:
     """A misspelt peer in a marker stops the run instead of taking the test out for ever."""
     (tmp_path / "test_typo.py").write_text(
         'import pytest\n@pytest.mark.peer("promethius")\ndef test_it(): pass\n', encoding="utf-8"
     )
-    env = {**os.environ, "PYTHONPATH": str(FOLDER.parents[1])}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.peers.plugin", "test_typo.py"]
-    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
-    assert done.returncode not in (0, 1, 5)
-    assert "promethius" in done.stdout + done.stderr
+    done = run(tmp_path, "test_typo.py", WHOSEGPU_PEERS=required)
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "test_typo.py::test_it: there is no peer 'promethius'" in done.stdout + done.stderr
