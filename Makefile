@@ -28,7 +28,7 @@ dev: $(VENV)/dev $(VENV)/built
 lint: $(VENV)/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/cython-lint --max-line-length 120 $$(git ls-files '*.pxd')
+	$(BIN)/cython-lint --max-line-length 120 $(wildcard */core/*.pxd)
 
 imports: $(VENV)/dev
 	$(BIN)/lint-imports

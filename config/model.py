@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 class Frozen(BaseModel):
     """A mapping of the configuration file: unknown keys are errors, and nothing changes once it is read."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, hide_input_in_errors=True)
 
 
 class Section(Frozen):

@@ -9,16 +9,20 @@ from pydantic_core import ErrorDetails
 
 from config.durations import cut
 from config.problems import Place
+from config.relabel import RelabelConfig
 from config.settings import Settings
 
 _KNOWN_ELSEWHERE: Final = {
     "<<": "YAML's merge key is not supported; let an alias stand for a whole value, or write the settings out",
-    "if": "`if` is VictoriaMetrics' own; write the condition as source_labels and regex",
-    "labels": "`labels` is VictoriaMetrics' own; write a rule for each label",
-    "match": "`match` is VictoriaMetrics' own; write the condition as source_labels and regex",
     "bearer_token": "secrets do not stand here; put the token into a file and name it under bearer_token_file",
     "password": "secrets do not stand here; put the password into a file and name it under password_file",
     "tls_config": "tls_config is Prometheus' name; here it is tls",
+}
+
+_VICTORIA_METRICS: Final = {
+    "if": "is VictoriaMetrics' own; write the condition as source_labels and regex",
+    "labels": "is VictoriaMetrics' own; write one rule for each label",
+    "match": "is VictoriaMetrics' own; write the condition as source_labels and regex",
 }
 
 
@@ -48,19 +52,21 @@ def _shown(given: object) -> str:
 
 def _unknown_key(error: ErrorDetails) -> str:
     key = str(error["loc"][-1])
-    if key in _KNOWN_ELSEWHERE:
-        return _KNOWN_ELSEWHERE[key]
-    known = _keys_around(error["loc"])
+    section = _section_around(error["loc"])
+    elsewhere = _KNOWN_ELSEWHERE | (_VICTORIA_METRICS if section is RelabelConfig else {})
+    if key in elsewhere:
+        return elsewhere[key]
+    known = [field.alias or name for name, field in section.model_fields.items()]
     near = difflib.get_close_matches(key[:100], known, n=1, cutoff=0.7)
     return f"is no setting; {near[0]} is" if near else f"is no setting; those here are {', '.join(known)}"
 
 
-def _keys_around(place: Place) -> list[str]:
+def _section_around(place: Place) -> type[BaseModel]:
     section: type[BaseModel] = Settings
     for step in place[:-1]:
         field = next((f for name, f in section.model_fields.items() if step in {name, f.alias}), None)
         section = (_section_in(field.annotation) if field else None) or section
-    return [field.alias or name for name, field in section.model_fields.items()]
+    return section
 
 
 def _section_in(annotation: Any) -> type[BaseModel] | None:
