@@ -1,0 +1,80 @@
+"""The parts of one inbound request, and the moment when the last of them is settled."""
+
+import asyncio
+from collections.abc import Hashable
+from typing import Any, NamedTuple, Protocol
+
+from proxy.core.outcome import Outcome
+
+
+class Part:
+    """What one request brings to one tenant, as its lane takes it.
+
+    `pair` is the (cluster, replica) pair of all its series; `body` the framed `timeseries` entries of a WriteRequest
+    1.0, uncompressed; `samples` how many units of the books they bear, `made` of them by ourselves, `exemplars` beside
+    them. Whoever makes a part counts it in its batch.
+    """
+
+    __slots__ = ("batch", "body", "exemplars", "made", "pair", "samples")
+
+    def __init__(  # noqa: PLR0913, PLR0917 - made once per tenant and request: keywords would cost as much as the rest
+        self, pair: Hashable, body: bytes, samples: int, batch: "Batch", made: int = 0, exemplars: int = 0
+    ) -> None:
+        self.pair = pair
+        self.body = body
+        self.samples = samples
+        self.batch = batch
+        self.made = made
+        self.exemplars = exemplars
+
+
+class Trouble(NamedTuple):
+    """A part that was not delivered."""
+
+    tenant: str
+    part: Part
+    outcome: Outcome
+
+
+class Futures(Protocol):
+    """What a batch needs of an event loop."""
+
+    def create_future(self) -> asyncio.Future[Any]:
+        """A future of the loop."""
+
+
+class Batch:
+    """Made with the number of parts that will be settled; `wait` ends with the last of them.
+
+    `attempt` is the sender's `Retry-Attempt`, passed on. `troubles` are the parts that were not delivered, so far.
+    """
+
+    __slots__ = ("_done", "_open", "attempt", "troubles")
+
+    def __init__(self, loop: Futures, parts: int, attempt: int = 0) -> None:
+        self.attempt = attempt
+        self.troubles: list[Trouble] = []
+        self._open = parts
+        self._done: asyncio.Future[None] = loop.create_future()
+        if not parts:
+            self._done.set_result(None)
+
+    @property
+    def open(self) -> int:
+        """Parts that are not settled yet."""
+        return self._open
+
+    async def wait(self) -> None:
+        """Return when every part is settled. Who gives up waiting leaves the parts under way."""
+        await asyncio.shield(self._done)
+
+    def delivered(self) -> None:
+        """One part is delivered."""
+        self._open -= 1
+        if not self._open:
+            self._done.set_result(None)
+
+    def settle(self, tenant: str, part: Part, outcome: Outcome) -> None:
+        """One part ended otherwise."""
+        self.troubles.append(Trouble(tenant, part, outcome))
+        self.delivered()
