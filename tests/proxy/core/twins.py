@@ -1,0 +1,50 @@
+"""The two builds of proxy/core/wire, and the module that stands on it, each loaded by itself."""
+
+import os
+from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from proxy import core
+from proxy.core import timeseries, wire
+
+
+@dataclass(frozen=True, slots=True)
+class Twin:
+    """One build: `wire`, and a `timeseries` that reads with it."""
+
+    wire: ModuleType
+    timeseries: ModuleType
+
+
+def pure() -> Twin:
+    """The plain Python build, from the source, under names of its own."""
+    plain = _from_source("wire")
+    reader = _from_source("timeseries")
+    for name in ("read_field", "read_varint", "varint"):
+        setattr(reader, name, getattr(plain, name))
+    return Twin(plain, reader)
+
+
+def compiled() -> Twin:
+    """The compiled build; where there is none, the test is skipped, and fails if a compiled build was asked for."""
+    if not wire.COMPILED:
+        reason = "proxy/core/wire is not compiled; `make compiled` does it"
+        if os.environ.get("REQUIRE_CYTHON") == "1":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return Twin(wire, timeseries)
+
+
+def _from_source(name: str) -> ModuleType:
+    path = Path(core.__path__[0]) / f"{name}.py"
+    loader = SourceFileLoader(f"pure_{name}", str(path))
+    spec = spec_from_loader(loader.name, loader)
+    assert spec is not None
+    module = module_from_spec(spec)
+    loader.exec_module(module)
+    return module
