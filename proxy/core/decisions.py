@@ -31,9 +31,8 @@ class Resolved:
 
     @property
     def keepable(self) -> bool:
-        """Whether the next sample may go by this decision: what is quarantined or refused is decided anew."""
-        known = not isinstance(self.decision.holding, Unknown)
-        return known and not self.over_limit and self.fate.kind in (ROUTED, FILTERED)
+        """Whether an entry may go by this decision: what is quarantined or refused is decided anew."""
+        return not isinstance(self.decision.holding, Unknown) and self.fate.kind in (ROUTED, FILTERED)
 
 
 class Decisions:
@@ -85,11 +84,13 @@ class Decisions:
         """The sample times, from and to (exclusive), that a kept decision is good for while its epoch lasts.
 
         An open interval is held without an end: how long it is good moves with each observation of its node, and
-        that is the epoch's `until_ms`.
+        that is the epoch's `until_ms`. Not so where another node's observation has moved it: such a device is
+        contested, and each document of either node voids what is kept of it.
         """
         from_ms, to_ms = decision.window
         holding = decision.holding
-        if isinstance(holding, Holding) and to_ms == self._until.get(holding.node):
+        is_open = isinstance(holding, Holding) and holding.interval.to_ms is None
+        if is_open and to_ms == self.epoch_of(decision).until_ms:
             return from_ms, ALWAYS_TO
         return from_ms, to_ms
 

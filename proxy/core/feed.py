@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ownership import Holding, Unknown
+from proxy.core.route import Decision
 from proxy.core.timeseries import STALE_BITS, Point
 from proxy.core.wire import ALWAYS_FROM, Entry, Fate, Output, frame, varint
 
@@ -20,11 +21,13 @@ FEEDING_MS: Final = 5 * 60 * 1000
 class Marker:
     """A stale marker of an inbound device series, whose place in each slot is kept until the request has been read.
 
-    `at_ms` is when it ends the outputs: its own time, or the hand-over if the owner has changed since.
+    `at_ms` is when it ends the outputs: its own time, or the hand-over if the owner has changed since. `unknown` is the
+    rest of its entry, as sent.
     """
 
     entry: Entry
     point: Point
+    unknown: bytes
     at_ms: int
     outputs: tuple[Output, ...]
     fate: Fate
@@ -47,9 +50,11 @@ def holds(entry: Entry, at_ms: int) -> bool:
     )
 
 
-def has_value(output: Output, entry: Entry, at_ms: int) -> bool:
-    """Whether another inbound series has given the output its value of that very time."""
-    return any(other is not entry and not other.ended and other.last_ms == at_ms for other in output.feeders)
+def rivals(output: Output, entry: Entry, at_ms: int) -> tuple[Entry, ...]:
+    """The other entries that have given the output a value of that very time."""
+    if len(output.feeders) == 1 and output.feeders[0] is entry:
+        return ()
+    return tuple(other for other in output.feeders if other is not entry and other.last_ms == at_ms)
 
 
 def fed_by_others(output: Output, entry: Entry, at_ms: int) -> bool:
@@ -61,19 +66,25 @@ def fed_by_others(output: Output, entry: Entry, at_ms: int) -> bool:
 
 def goes_on(output: Output, entry: Entry, at_ms: int) -> bool:
     """Whether a marker of `entry` must not be sent: the output has a value then, or is fed by another series."""
-    return entry.last_ms == at_ms or fed_by_others(output, entry, at_ms)
+    has_value = entry.last_ms == at_ms or any(other.last_ms == at_ms for other in output.feeders)
+    return has_value or fed_by_others(output, entry, at_ms)
 
 
-def hand_over_ms(entry: Entry, old: Holding | Unknown, begun_ms: int) -> int:
-    """When what `entry` fed until now ends: at the end of its interval, always after its newest sample.
+def hand_over_ms(entry: Entry, old: Holding | Unknown, decision: Decision, at_ms: int) -> int | None:
+    """When what `entry` fed until now ended, if its owner is another one by `at_ms`; always after its newest sample.
 
-    `old` is what is known by now of the time that the entry was decided for; an interval that is still open has not
-    ended but has been completed (its owner's labels were learnt later). `begun_ms` is when the next owner began.
+    `old` is what is known by now of the time that the entry was decided for, `decision` is the one for `at_ms`. An
+    interval that has not ended by then has been completed: its owner's labels were learnt later. Where nobody knows the
+    owner at `at_ms`, the end of a closed interval is still known.
     """
-    if isinstance(old, Holding):
-        end_ms = old.interval.to_ms
-        return entry.last_ms + 1 if end_ms is None else max(end_ms, entry.last_ms + 1)
-    return max(begun_ms, entry.last_ms + 1)
+    if decision.key is None or decision.owner == entry.owner:
+        return None
+    end_ms = old.interval.to_ms if isinstance(old, Holding) else decision.window[0]
+    if decision.owner is None and (isinstance(old, Unknown) or end_ms is None or end_ms > at_ms):
+        return None
+    if end_ms is None or end_ms > at_ms:
+        return entry.last_ms + 1
+    return max(end_ms, entry.last_ms + 1)
 
 
 def marker_entry(block: bytes, at_ms: int) -> bytes:
@@ -88,6 +99,12 @@ def attach(entry: Entry, known: dict[Output, Output]) -> None:
     for output in entry.outputs:
         known.setdefault(output, output)
         output.feeders = (*output.feeders, entry)
+
+
+def rejoin(entry: Entry, known: dict[Output, Output]) -> None:
+    """Let `entry`, which may have been let go as silent, feed the outputs that others know by now."""
+    if any(known.get(output) is not output for output in entry.outputs):
+        entry.outputs = tuple(known.setdefault(output, output) for output in entry.outputs)
 
 
 def detach(entry: Entry, known: dict[Output, Output]) -> None:

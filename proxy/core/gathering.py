@@ -7,6 +7,7 @@ from typing import Final
 from proxy.core.books import DUPLICATE, FILTERED, QUARANTINED, REJECTED, Books
 from proxy.core.decisions import Decisions
 from proxy.core.feed import Marker, goes_on, marker_entry
+from proxy.core.route import UNOWNED
 from proxy.core.timeseries import Point
 from proxy.core.wire import Fate, Output, Slot, frame
 
@@ -149,11 +150,12 @@ class Gathering:
         sent = False
         for output, place in zip(marker.outputs, marker.places, strict=True):
             at_ms = marker.point.time_ms if decisions.is_raw(output) else marker.at_ms
-            if decisions.is_gone(output) or goes_on(output, marker.entry, at_ms):
+            known = decisions.outputs.get(output, output)  # a series of this request may have begun to feed it
+            if decisions.is_gone(output) or goes_on(known, marker.entry, at_ms):
                 continue
             made = at_ms != marker.point.time_ms
-            raw = marker.point.raw
-            as_sent = frame(len(output.block) + len(raw)) + output.block + raw
+            tail = marker.point.raw + marker.unknown
+            as_sent = frame(len(output.block) + len(tail)) + output.block + tail
             output.slot.chunks[place] = marker_entry(output.block, at_ms) if made else as_sent
             output.slot.samples += 1
             output.slot.made += made
@@ -170,5 +172,5 @@ def stale_fate(books: Books) -> Fate:
 
 
 def is_held_back(fate: Fate) -> bool:
-    """Whether samples of this fate wait for an owner, or are refused for lack of one."""
-    return fate.kind in (QUARANTINED, REJECTED)
+    """Whether samples of this fate wait for an owner, or are refused or left out for lack of one."""
+    return fate.kind in (QUARANTINED, REJECTED) or fate.detail == UNOWNED

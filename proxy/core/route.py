@@ -5,7 +5,7 @@ after the view. Deny by default: without a claim there is no part (design 2, 5).
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ownership import DeviceKey, Fleet, Holding, Owner, Unknown
@@ -34,6 +34,12 @@ JOINED_LABELS: Final = frozenset(
 ALWAYS: Final = (-(1 << 62), 1 << 62)
 """A window of time without ends, in ms."""
 
+UNKNOWN_OWNER: Final = "unknown_owner"
+SHARED: Final = "shared_not_split"
+UNOWNED: Final = "unowned"
+
+_Wanted = tuple[Tenant, str, LabelSet]
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:
@@ -60,7 +66,8 @@ class Fated:
 class Decision:
     """What becomes of a sample of a series within [`from_ms`, `to_ms`).
 
-    `owner` identifies the labels of the owner (None: no device series, or nobody knows); `key` the device.
+    `owner` identifies the labels of the owner, also of one without a tenant (None: no device series, or a device that
+    is shared or whose owner nobody knows); `key` the device.
     """
 
     fate: Fated
@@ -79,9 +86,7 @@ def decide(labels: LabelSet, at_ms: int, trust: Trust, tenancy: Tenancy, fleet: 
     key = _device_key(labels)
     if tenancy.ownership and key is not None:
         return _decide_device(labels, at_ms, key, tenancy, fleet)
-    wanted: list[tuple[Tenant, str, LabelSet]] = [
-        (tenant, tenant.view, labels) for tenant in (*tenancy.raw, *tenancy.joined)
-    ]
+    wanted: list[_Wanted] = [(tenant, tenant.view, labels) for tenant in (*tenancy.raw, *tenancy.joined)]
     if trust.namespace_label:
         tenant = tenancy.known_tenant(labels.get("namespace"))
         if tenant is not None and tenant.view == "owned":
@@ -90,13 +95,18 @@ def decide(labels: LabelSet, at_ms: int, trust: Trust, tenancy: Tenancy, fleet: 
     return Decision(_fate_of(claims, Fated(FILTERED, "", "no_claim")), claims)
 
 
-def strip_exporter_labels(labels: LabelSet, tenancy: Tenancy) -> LabelSet:
-    """A device series without what its exporter says of owners, or with that kept as `exporter_<name>`."""
-    gone = {
+def exporter_names(labels: LabelSet, tenancy: Tenancy) -> frozenset[str]:
+    """The labels of a device series by which its exporter says who owns it, or seems to, and our own ones."""
+    return frozenset(
         name
         for name, _ in labels.pairs
         if name in NEVER_BELIEVED or name in JOINED_LABELS or name in tenancy.strip_labels or name.startswith("dra_")
-    }
+    )
+
+
+def strip_exporter_labels(labels: LabelSet, tenancy: Tenancy) -> LabelSet:
+    """A device series without what its exporter says of owners, or with that kept as `exporter_<name>`."""
+    gone = exporter_names(labels, tenancy)
     if not gone:
         return labels
     stripped = labels.without(gone)
@@ -123,21 +133,19 @@ def _device_key(labels: LabelSet) -> DeviceKey | None:
     return DeviceKey(uuid, labels.get("GPU_I_ID")) if uuid.startswith("GPU-") else None
 
 
-def _judge(
-    wanted: Iterable[tuple[Tenant, str, LabelSet]], tenancy: Tenancy, *, rules: bool = True
-) -> tuple[Claim, ...]:
+def _judge(wanted: Iterable[_Wanted], tenancy: Tenancy, *, rules: bool = True) -> tuple[Claim, ...]:
     """Each claim with its tenant's rules applied, in file order; a tenant has one claim, its first."""
-    first: dict[str, tuple[Tenant, str, LabelSet]] = {}
+    first: dict[str, _Wanted] = {}
     for claim in wanted:
         first.setdefault(claim[0].id, claim)
     ordered = sorted(first.values(), key=lambda claim: claim[0].order)
     return tuple(_judge_one(claim, tenancy.labels_per_series, rules=rules) for claim in ordered)
 
 
-def _judge_one(wanted: tuple[Tenant, str, LabelSet], labels_per_series: int, *, rules: bool) -> Claim:
+def _judge_one(wanted: _Wanted, labels_per_series: int, *, rules: bool) -> Claim:
     tenant, why, labels = wanted
     if not rules:
-        return Claim(tenant, why, labels, labels)
+        return Claim(tenant, why, labels, labels, over_limit=len(labels.pairs) > labels_per_series)
     verdict = apply(labels, tenant.rules)
     if verdict.labels is None:
         return Claim(tenant, why, labels, None, f"write_relabel_configs[{verdict.dropped_by}]")
@@ -157,59 +165,43 @@ def _fate_of(claims: tuple[Claim, ...], without_claim: Fated) -> Fated:
 
 
 def _decide_device(labels: LabelSet, at_ms: int, key: DeviceKey, tenancy: Tenancy, fleet: Fleet) -> Decision:
-    raw = [(tenant, "raw", labels) for tenant in tenancy.raw]
+    raw: list[_Wanted] = [(tenant, "raw", labels) for tenant in tenancy.raw]
     holding = fleet.lookup(key, at_ms)
     if isinstance(holding, Unknown):
-        if key.gpu_instance_id == "" and fleet.instances(key.uuid):
-            return _held_back(_judge(raw, tenancy), "shared_not_split", holding, key)
-        return _unowned(
-            labels, raw, tenancy, Decision(Fated(QUARANTINED, "", "unknown_owner"), (), ALWAYS, holding, key)
-        )
+        divided = bool(fleet.instances(key.uuid)) and key.gpu_instance_id == ""
+        reason = SHARED if divided else UNKNOWN_OWNER
+        held = Decision(Fated(QUARANTINED, "", reason), (), ALWAYS, holding, key, device=True)
+        if divided:
+            return replace(held, claims=_judge(raw, tenancy))
+        return _unowned(held, strip_exporter_labels(labels, tenancy), raw, tenancy)
+    window = (holding.valid_from_ms, holding.valid_to_ms)
     owners = holding.interval.owners
     if holding.device.sharing != "exclusive" or len(owners) > 1:
-        return _held_back(_judge(raw, tenancy), "shared_not_split", holding, key)
-    if owners and not owners[0].namespace:
-        return _unowned(
-            labels, raw, tenancy, Decision(Fated(QUARANTINED, "", "unknown_owner"), (), ALWAYS, holding, key)
-        )
-    if owners:
-        return _owned(labels, raw, tenancy, key, holding)
-    return _idle(labels, raw, tenancy, key, holding)
-
-
-def _held_back(claims: tuple[Claim, ...], reason: str, holding: Holding | Unknown, key: DeviceKey) -> Decision:
-    return Decision(Fated(QUARANTINED, "", reason), claims, ALWAYS, holding, key, device=True)
-
-
-def _owned(
-    labels: LabelSet, raw: list[tuple[Tenant, str, LabelSet]], tenancy: Tenancy, key: DeviceKey, holding: Holding
-) -> Decision:
-    """One owner: its tenant has the value untouched, and so have the joined views."""
-    owner = holding.interval.owners[0]
-    put_on = owner_labels(owner, holding.node)
-    joined = strip_exporter_labels(labels, tenancy).with_labels(put_on)
-    wanted = raw + [(tenant, "joined", joined) for tenant in tenancy.joined]
-    tenant = tenancy.owning_tenant(owner.namespace or "")
-    if isinstance(tenant, Tenant):
-        wanted.append((tenant, "owner", joined))
-    claims = _judge(wanted, tenancy)
-    decision = Decision(
-        _fate_of(claims, Fated(ROUTED)),
-        claims,
-        (holding.valid_from_ms, holding.valid_to_ms),
-        holding,
-        key,
-        tuple(put_on.items()),
-        device=True,
+        return Decision(Fated(QUARANTINED, "", SHARED), _judge(raw, tenancy), window, holding, key, device=True)
+    if not owners:
+        return _idle(labels, raw, tenancy, key, holding)
+    put_on = owner_labels(owners[0], holding.node)
+    part = strip_exporter_labels(labels, tenancy).with_labels(put_on)
+    held = Decision(
+        Fated(QUARANTINED, "", UNKNOWN_OWNER), (), window, holding, key, owner=tuple(put_on.items()), device=True
     )
-    if isinstance(tenant, Tenant) or decision.fate.kind == ROUTED:
-        return decision
-    return _unowned(labels, raw, tenancy, Decision(Fated(QUARANTINED, "", tenant), claims, ALWAYS, holding, key))
+    namespace = owners[0].namespace
+    return _owned(held, namespace, part, raw, tenancy) if namespace else _unowned(held, part, raw, tenancy)
 
 
-def _idle(
-    labels: LabelSet, raw: list[tuple[Tenant, str, LabelSet]], tenancy: Tenancy, key: DeviceKey, holding: Holding
-) -> Decision:
+def _owned(held: Decision, namespace: str, part: LabelSet, raw: list[_Wanted], tenancy: Tenancy) -> Decision:
+    """One owner: its tenant has the value untouched, and so have the joined views."""
+    wanted = raw + [(tenant, "joined", part) for tenant in tenancy.joined]
+    tenant = tenancy.owning_tenant(namespace)
+    if isinstance(tenant, Tenant):
+        wanted.append((tenant, "owner", part))
+    claims = _judge(wanted, tenancy)
+    if isinstance(tenant, Tenant) or any(claim.kept is not None for claim in claims):
+        return replace(held, fate=_fate_of(claims, held.fate), claims=claims)
+    return _unowned(replace(held, fate=Fated(QUARANTINED, "", tenant)), part, wanted, tenancy)
+
+
+def _idle(labels: LabelSet, raw: list[_Wanted], tenancy: Tenancy, key: DeviceKey, holding: Holding) -> Decision:
     """No owner: the whole value is the part that no pod owns."""
     interval = holding.interval
     reason = (interval.unattributed_reason or "unresolved") if interval.unattributed_bytes else "idle"
@@ -220,38 +212,35 @@ def _idle(
         wanted.append((tenancy.idle_tenant, "idle", part))
     claims = _judge(wanted, tenancy)
     fate = _fate_of(claims, Fated(FILTERED, "", "idle"))
-    return Decision(
-        fate, claims, (holding.valid_from_ms, holding.valid_to_ms), holding, key, tuple(put_on.items()), device=True
-    )
+    window = (holding.valid_from_ms, holding.valid_to_ms)
+    return Decision(fate, claims, window, holding, key, owner=tuple(put_on.items()), device=True)
 
 
-def _unowned(labels: LabelSet, raw: list[tuple[Tenant, str, LabelSet]], tenancy: Tenancy, held: Decision) -> Decision:
+def _unowned(held: Decision, part: LabelSet, wanted: list[_Wanted], tenancy: Tenancy) -> Decision:
     """A device sample that no tenant may have as its owner: what `unowned` says.
 
-    Joined views get none of those whose owner is unknown. A raw view has its part at once, whatever the policy.
+    `part` is what the tenant of `unowned: tenant:<id>` gets, `wanted` the claims of views: where the owner is unknown a
+    raw view has its part at once whatever the policy, and joined views get none.
     """
     policy = tenancy.unowned
-    wanted = list(raw)
     if policy.tenant is not None:
-        wanted.append((policy.tenant, "unowned", strip_exporter_labels(labels, tenancy)))
-    claims = held.claims or _judge(wanted, tenancy)
-    if held.claims and policy.tenant is not None:
-        claims = _judge([*wanted, *((claim.tenant, claim.why, claim.labels) for claim in held.claims)], tenancy)
+        wanted = [*wanted, (policy.tenant, "unowned", part)]
+    claims = _judge(wanted, tenancy)
+    taken = any(claim.kept is not None for claim in claims)
+    dropped = _fate_of(claims, Fated(FILTERED, "", UNOWNED))
     fates = {
         "quarantine": held.fate,
-        "drop": _fate_of(claims, Fated(FILTERED, "", "unowned")),
-        "reject": _fate_of(claims, Fated(REJECTED, "", held.fate.detail)),
-        "tenant": _fate_of(claims, Fated(FILTERED, "", "unowned")),
+        "drop": dropped,
+        "reject": Fated(ROUTED) if taken else Fated(REJECTED, "", held.fate.detail),
+        "tenant": dropped,
     }
-    return Decision(fates[policy.fate], claims, ALWAYS, held.holding, held.key, device=True)
+    return replace(held, fate=fates[policy.fate], claims=claims)
 
 
 def _decide_trusted(labels: LabelSet, at_ms: int, tenancy: Tenancy, fleet: Fleet) -> Decision:
     """The labeler's own series: already attributed, so rules do not apply and nothing is joined (design 5)."""
     name = labels.get("__name__")
-    wanted: list[tuple[Tenant, str, LabelSet]] = [
-        (tenant, tenant.view, labels) for tenant in (*tenancy.raw, *tenancy.joined)
-    ]
+    wanted: list[_Wanted] = [(tenant, tenant.view, labels) for tenant in (*tenancy.raw, *tenancy.joined)]
     key = _device_key(labels)
     window = ALWAYS
     holding: Holding | Unknown | None = None

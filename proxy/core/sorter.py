@@ -9,6 +9,7 @@ from typing import Final
 
 from proxy.core import feed
 from proxy.core.books import QUARANTINED, REJECTED, ROUTED
+from proxy.core.clash import find_clash
 from proxy.core.decisions import Decisions, Resolved
 from proxy.core.errors import (
     LabelNameLengthError,
@@ -18,7 +19,7 @@ from proxy.core.errors import (
 )
 from proxy.core.gathering import Gathering, Moment, is_held_back, stale_fate
 from proxy.core.labels import LabelSet
-from proxy.core.route import Decision
+from proxy.core.route import SHARED, Decision
 from proxy.core.series_cache import CacheBudget
 from proxy.core.tenancy import Trust
 from proxy.core.timeseries import Point, Series, parse_series
@@ -26,9 +27,6 @@ from proxy.core.wire import Entry, Fate, Output, SeriesCache, Slot
 
 SHOWN: Final = 200
 """Characters of a series in a sentence: enough to find it, and the reason before it stays in the sender's log."""
-
-COPY: Final = "shared_not_split"
-"""The reason for copies of a device value, and for shared devices, until they are split."""
 
 COLLISION: Final = "collision"
 """The reason for a part whose series already has a value of that time, after rules made two series one."""
@@ -58,13 +56,17 @@ def label_set(series: Series, limits: Limits) -> LabelSet:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What holds for one point: its fate, its outputs, and the decision if it was made just now."""
+    """What holds for one point: its fate, its outputs, and the decision if it was made just now.
+
+    `feeds` tells that the entry goes by it, so that its outputs are fed by the point.
+    """
 
     fate: Fate
     outputs: tuple[Output, ...]
     over_limit: tuple[str, ...] = ()
     decision: Decision | None = None
     device: bool = False
+    feeds: bool = False
 
 
 class Sorter:
@@ -95,6 +97,7 @@ class Sorter:
         entry = self.cache.entries.get(series.block)
         if entry is None:
             entry = Entry(series.block, self.decisions.static, self.decisions.books.fate(ROUTED))
+        feed.rejoin(entry, self.decisions.outputs)
         entry.used = gathering.moment.tick
         _Run(self, series, labels, entry).take()
         return self._keep(entry)
@@ -144,33 +147,46 @@ class _Run:
         """What holds at the time of a point; a newer decision is kept by the entry, unless the point is a marker."""
         entry = self._entry
         if feed.holds(entry, point.time_ms):
-            return Standing(entry.fate, entry.outputs, device=entry.device)
+            return Standing(entry.fate, entry.outputs, device=entry.device, feeds=True)
         self._flush()
         decisions = self._sorter.decisions
         resolved = decisions.resolve(self._labels, point.time_ms, self._sorter.trust, self._series.block)
         decision = resolved.decision
         newest = point.time_ms >= entry.last_ms or entry.generation < 0
-        if point.counts and newest and resolved.keepable and not (point.stale and decision.device):
-            self._adopt(resolved, point)
-        return Standing(resolved.fate, resolved.outputs, resolved.over_limit, decision, decision.device)
+        feeds = point.counts and newest and resolved.keepable and not (point.stale and decision.device)
+        if point.counts and newest and not point.stale:
+            self._hand_over(resolved, point.time_ms)
+        if feeds:
+            self._adopt(resolved)
+        return Standing(resolved.fate, resolved.outputs, resolved.over_limit, decision, decision.device, feeds)
 
-    def _adopt(self, resolved: Resolved, point: Point) -> None:
-        """Let the entry go by a decision from now on, and end what it fed of another owner."""
+    def _hand_over(self, resolved: Resolved, at_ms: int) -> None:
+        """End what the entry fed of another owner, wherever that does not go on."""
+        entry, decisions = self._entry, self._sorter.decisions
+        decision = resolved.decision
+        if not entry.device or entry.ended or not feed.is_fed(entry) or decision.key is None or decision.owner is None:
+            return
+        end_ms = feed.hand_over_ms(entry, decisions.fleet.lookup(decision.key, entry.from_ms), decision, at_ms)
+        if end_ms is None:
+            return
+        for output in entry.outputs:
+            stays = output in resolved.outputs or decisions.is_gone(output)
+            if not stays and not feed.fed_by_others(output, entry, end_ms):
+                self._gathering.end_series(output, end_ms)
+        entry.ended = True
+        entry.fast = False
+
+    def _adopt(self, resolved: Resolved) -> None:
+        """Let the entry go by a decision from now on; where a tenant has too many labels, for this point only."""
         entry, decision, decisions = self._entry, resolved.decision, self._sorter.decisions
-        handed_over = entry.device and not entry.ended and feed.is_fed(entry) and entry.owner != decision.owner
-        if handed_over and decision.key is not None:
-            old = decisions.fleet.lookup(decision.key, entry.from_ms)
-            end_ms = feed.hand_over_ms(entry, old, decision.window[0])
-            for output in entry.outputs:
-                stays = output in resolved.outputs or decisions.is_gone(output)
-                if not stays and end_ms <= point.time_ms and not feed.fed_by_others(output, entry, end_ms):
-                    self._gathering.end_series(output, end_ms)
         feed.detach(entry, decisions.outputs)
         entry.outputs = resolved.outputs
         entry.fate = resolved.fate
         entry.epoch = decisions.epoch_of(decision)
         entry.generation = entry.epoch.generation
         entry.from_ms, entry.to_ms = decisions.window_of(decision)
+        if resolved.over_limit:
+            entry.to_ms = entry.from_ms
         entry.device = decision.device
         entry.owner = decision.owner
         entry.ended = False
@@ -180,49 +196,63 @@ class _Run:
         """A sample or histogram: refused, held back, or passed on to those outputs that have no value of its time."""
         gathering = self._gathering
         fate, outputs, held = standing.fate, standing.outputs, ""
-        taken = [output for output in outputs if feed.has_value(output, self._entry, point.time_ms)]
-        if taken:
-            outputs = tuple(output for output in outputs if output not in taken)
-        if taken and standing.device:
-            fate, held = self._books.fate(QUARANTINED, "", COPY), COPY
-        elif taken:
-            for output in taken:
+        decisions = self._sorter.decisions
+        clash = find_clash(self._labels, self._entry, outputs, point.time_ms, decisions.tenancy)
+        if clash.is_copy:
+            fate, held = self._books.fate(QUARANTINED, "", SHARED), SHARED
+            outputs = tuple(output for output in outputs if decisions.is_raw(output))
+        elif clash.taken:
+            outputs = tuple(output for output in outputs if output not in clash.taken)
+            for output in clash.taken:
                 self._books.tenant(str(output.slot.tenant)).drop(COLLISION, 1)
         elif fate.kind == QUARANTINED:
             held = fate.detail
         elif fate.kind == REJECTED:
             gathering.taken.refuse(f"{fate.detail}: no tenant may have {str(self._labels)[:SHOWN]}", 1)
         gathering.count(fate)
+        self._drop_over_limit(standing)
+        self._go(point, outputs, held)
+        if standing.feeds and not clash.is_copy and (outputs or not clash.taken):
+            self._feed(point.time_ms)
+
+    def _drop_over_limit(self, standing: Standing) -> None:
         for tenant in standing.over_limit:
             self._books.tenant(tenant).drop("labels_per_series", 1)
-            gathering.taken.refuse(f"labels_per_series: too many labels for a tenant: {str(self._labels)[:SHOWN]}", 1)
-        self._go(point, outputs, held)
-        if not taken:
-            self._feed(point.time_ms)
+            self._gathering.taken.refuse(
+                f"labels_per_series: too many labels for a tenant: {str(self._labels)[:SHOWN]}", 1
+            )
 
     def _feed(self, time_ms: int) -> None:
         entry = self._entry
-        if feed.holds(entry, time_ms):
-            entry.last_ms = max(entry.last_ms, time_ms)
-            entry.fast = feed.is_alone(entry, time_ms)
+        entry.last_ms = max(entry.last_ms, time_ms)
+        entry.fast = feed.is_alone(entry, time_ms) and feed.holds(entry, time_ms)
 
     def _end(self, point: Point, standing: Standing) -> None:
-        """A stale marker ends what the entry fed last; with nothing remembered it goes as of its own time."""
+        """A stale marker ends what the entry fed last; with nothing remembered, or late, it goes as of its own time."""
         self._flush()
-        entry, at_ms = self._entry, point.time_ms
-        if not feed.is_fed(entry):
+        entry, decision = self._entry, standing.decision
+        if not feed.is_fed(entry) or point.time_ms < entry.last_ms:
             fate = standing.fate
             if is_held_back(fate):
                 fate = self._books.fate(ROUTED) if standing.outputs else stale_fate(self._books)
-            self._gathering.defer(feed.Marker(entry, point, at_ms, standing.outputs, fate))
+            self._drop_over_limit(standing)
+            self._defer(point, point.time_ms, standing.outputs, fate)
             return
-        decision = standing.decision
-        if decision is not None and decision.key is not None and decision.owner not in (None, entry.owner):
+        end_ms = None
+        if decision is not None and decision.key is not None:
             old = self._sorter.decisions.fleet.lookup(decision.key, entry.from_ms)
-            at_ms = min(at_ms, feed.hand_over_ms(entry, old, decision.window[0]))
-        self._gathering.defer(feed.Marker(entry, point, at_ms, entry.outputs, entry.fate))
+            end_ms = feed.hand_over_ms(entry, old, decision, point.time_ms)
+        fate = entry.fate
+        if end_ms is None:
+            self._drop_over_limit(standing)
+        if not entry.outputs and fate.kind == ROUTED and (end_ms is not None or not standing.over_limit):
+            fate = stale_fate(self._books)
+        self._defer(point, point.time_ms if end_ms is None else min(point.time_ms, end_ms), entry.outputs, fate)
         entry.ended = True
         entry.fast = False
+
+    def _defer(self, point: Point, at_ms: int, outputs: tuple[Output, ...], fate: Fate) -> None:
+        self._gathering.defer(feed.Marker(self._entry, point, self._series.unknown, at_ms, outputs, fate))
 
     def _go(self, point: Point, outputs: tuple[Output, ...], held: str) -> None:
         """Add a point to the run, which is sent on first if the point goes another way."""
