@@ -111,7 +111,7 @@ class Fleet:
         return Changes(name, keys, keys, NOTHING_IS_GOOD_MS)
 
     def lookup(self, key: DeviceKey, at_ms: int) -> Holding | Unknown:
-        """The owner of a device at a time; about 1 microsecond when the answer of last time still holds, else 6."""
+        """The owner of a device at a time; a dictionary look-up while the last answer still holds, else a bisection."""
         nodes = self._places.get(key)
         if nodes is None:
             return Unknown(self._why_unlisted(key))

@@ -1,9 +1,9 @@
 """The intervals of one device as one node told them, packed, with look-up by bisection.
 
-8000 devices with 100 intervals each are 800,000 intervals; as objects with one owner each they would be 300 MB that
-the garbage collector walks through again and again. So a timeline keeps columns: times in arrays, what rarely changes
-(whose names) as a `Shape` that rows share, all other numbers in one `bytes`. An interval is built again when it is
-asked for.
+8000 devices with 100 intervals each are 800,000 intervals; as objects with one owner each they would be hundreds of
+megabytes that the garbage collector walks through again and again. So a timeline keeps columns: times in arrays, what
+rarely changes (whose names) as a `Shape` that rows share, all other numbers in one `bytes`. An interval is built again
+when it is asked for.
 
 A timeline never changes, and its rows never overlap.
 """
