@@ -198,9 +198,9 @@ class Lane:
         return sum(len(group.parts) for group in self._groups)
 
     def send(self) -> None:
-        """Send the next group, if nothing is in flight; the pacer calls this."""
+        """Send the next group; the pacer calls this, once for each time that the lane asked for it."""
         self._scheduled = False
-        if self._flying is not None or not self._groups:
+        if not self._groups:  # closed meanwhile
             return
         group = self._flying = self._groups.popleft()
         if group is self._tail:
@@ -247,7 +247,7 @@ class Lane:
         outcome = judge(reply, self._refusal, common.now_ms())
         self._tell(reply, outcome)
         self._settle(group, outcome)
-        if self._groups and not self._scheduled:
+        if self._groups:
             self._schedule()
         self._wake()
 

@@ -12,13 +12,11 @@ from typing import Final
 
 import structlog
 
-from ownership import Changes, DocumentError, Fleet, NodeDocument, parse_document
+from ownership import Changes, DocumentError, Fleet, NodeDocument, OwnershipError, parse_document
+from ownership.document import DOCUMENT_BYTES
 
 LOOK_SECONDS: Final = 1.0
 """A file system's time stamps are no finer on some volumes, and a person who edits a file waits no longer."""
-
-FILE_BYTES: Final = 256 << 20
-"""A document of 8000 devices with 100 intervals each has about 200 MB; more is no ownership document."""
 
 _log: Final = structlog.get_logger()
 _Stamp = tuple[int, int, int]
@@ -64,20 +62,21 @@ class OwnershipFiles:
         self._nodes[path] = document.node
         try:
             self._changed(self._fleet.replace(document, static=True))
-        except DocumentError as error:
+        except OwnershipError as error:
             _log.error("ownership file refused", path=str(path), error=str(error))
 
 
 def _read(path: Path, known: _Stamp | None) -> tuple[_Stamp | None, NodeDocument | None]:
     """The file's stamp now, and its document if it is another one than `known` and good."""
+    stamp: _Stamp | None = None
     try:
         stat = path.stat()
         stamp = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
         if stamp == known:
             return stamp, None
-        if stat.st_size > FILE_BYTES:
+        if stat.st_size > DOCUMENT_BYTES:
             _log.error(
-                "ownership file refused", path=str(path), error=f"{stat.st_size} bytes, the limit is {FILE_BYTES}"
+                "ownership file refused", path=str(path), error=f"{stat.st_size} bytes, the limit is {DOCUMENT_BYTES}"
             )
             return stamp, None
         return stamp, parse_document(path.read_bytes())

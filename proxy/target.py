@@ -1,7 +1,8 @@
 """Where a tenant's samples are posted, made ready once when the configuration is loaded.
 
 The request's head is built here and never again: whatever a URL, a header or a secret holds, it is one request line
-and one line per header (RFC 9110 5.5, RFC 9112 3), or it is a TargetError.
+and one line per header (RFC 9110 5.5, RFC 9112 3), or it is a TargetError. Which headers a configuration may set is
+said in `config.headers`.
 """
 
 import base64
@@ -13,31 +14,6 @@ from typing import ClassVar, Final
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from proxy.core.errors import ProxyError
-
-RESERVED_HEADERS: Final = frozenset(
-    {
-        "authorization",
-        "connection",
-        "content-encoding",
-        "content-length",
-        "content-type",
-        "expect",
-        "host",
-        "keep-alive",
-        "proxy-authenticate",
-        "proxy-authorization",
-        "proxy-connection",
-        "retry-attempt",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-        "user-agent",
-        "x-prometheus-remote-write-version",
-        "x-scope-orgid",
-    }
-)
-"""Names that `headers` of an endpoint may not hold: they are the protocol's, or have a setting of their own."""
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _VALUE: Final = re.compile(r"(?:[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?)?")  # visible ASCII, blanks inside only

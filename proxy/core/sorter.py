@@ -148,7 +148,6 @@ class _Run:
         entry = self._entry
         if feed.holds(entry, point.time_ms):
             return Standing(entry.fate, entry.outputs, device=entry.device, feeds=True)
-        self._flush()
         decisions = self._sorter.decisions
         resolved = decisions.resolve(self._labels, point.time_ms, self._sorter.trust, self._series.block)
         decision = resolved.decision
@@ -169,6 +168,7 @@ class _Run:
         end_ms = feed.hand_over_ms(entry, decisions.fleet.lookup(decision.key, entry.from_ms), decision, at_ms)
         if end_ms is None:
             return
+        self._flush()
         for output in entry.outputs:
             stays = output in resolved.outputs or decisions.is_gone(output)
             if not stays and not feed.fed_by_others(output, entry, end_ms):

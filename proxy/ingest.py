@@ -1,0 +1,190 @@
+"""The write path: a bare ASGI endpoint, because a framework's request costs more than ours.
+
+Order: headers (415, 405) - sender (401) - room (503) - body (400, 408) - intake - delivery and quarantine side by side
+- one answer. From `Intake.take` on everything of a request is done, whether its sender is still there or not: a sender
+that gave up sends the same bytes again, and stores take the same sample twice without harm (remote-write facts 3).
+
+Answers are plain text, one line, the reason first. Remote write 1.0 answers never bear Written headers: a sender that
+finds any trusts their numbers.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import structlog
+
+from proxy.core import codec
+from proxy.core.errors import (
+    BusyError,
+    CompressedSizeError,
+    ProxyError,
+    RequestError,
+    SlowBodyError,
+    StorageError,
+)
+from proxy.core.gathering import Taken
+from proxy.core.negotiate import check_request
+from proxy.core.outcome import Outcome, Refused, Retryable, answer
+from proxy.core.senders import Sender, Senders
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+RETRY_AFTER_SECONDS: Final = 5
+"""What a sender is told to wait with a 503: its own longest backoff, so that one tenant stops no shard for longer."""
+
+_log: Final = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLimits:
+    """What a request may take: see `proxy.limits`."""
+
+    compressed_bytes: int
+    decoded_bytes: int
+    inflight_requests: int
+    read_timeout_seconds: float
+
+
+class Work(Protocol):
+    """What the endpoint needs of the proxy behind it."""
+
+    @property
+    def senders(self) -> Senders:
+        """Who may send."""
+        ...
+
+    @property
+    def limits(self) -> RequestLimits:
+        """What a request may take."""
+        ...
+
+    def take(self, body: bytes, sender: Sender) -> Taken:
+        """Decide on a decoded request; raises RequestError."""
+        ...
+
+    async def carry_out(self, taken: Taken, sender: Sender) -> Iterable[tuple[str, Outcome]]:
+        """Deliver and hold back; how each tenant's part ended. Raises StorageError where the disk did not take it."""
+        ...
+
+    def refused(self, error: RequestError) -> None:
+        """Count a request that was refused as a whole."""
+        ...
+
+    def answered(self, status: int, seconds: float) -> None:
+        """Count an answer."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a sender gets: a status, and one line of text where there is something to say."""
+
+    status: int
+    text: str = ""
+
+
+def combine(taken: Taken, ended: Iterable[tuple[str, Outcome]]) -> Answer:
+    """The answer to a request: retryable over permanent over success, refusals of our own being permanent.
+
+    Tenants are named with our own reason, never with the text of a store, which names other tenants' series.
+    """
+    outcomes = list(ended)
+    status = max(answer(outcome for _, outcome in outcomes), 400 if taken.refusals else 204)
+    if status == 503:  # noqa: PLR2004 - the status
+        waiting = sorted({f"{tenant} ({o.reason})" for tenant, o in outcomes if isinstance(o, Retryable)})
+        return Answer(503, f"retry: not delivered yet: {', '.join(waiting)}"[:1000])
+    sentences = list(taken.refusals)
+    sentences += sorted({f"{o.reason}: tenant {tenant}" for tenant, o in outcomes if isinstance(o, Refused)})
+    more = f" (first of {taken.refused})" if taken.refused > len(taken.refusals) else ""
+    return Answer(status, ("; ".join(sentences) + more).replace("\n", " ") if status != 204 else "")  # noqa: PLR2004
+
+
+class WriteEndpoint:
+    """The ASGI application of the write path."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._inflight = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        clock = asyncio.get_running_loop().time
+        begun = clock()
+        try:
+            answered = await self._handle(scope, receive)
+        except RequestError as error:
+            self._work.refused(error)
+            answered = Answer(error.status, error.sentence)
+        except StorageError as error:
+            answered = Answer(error.status, error.sentence)
+        except ProxyError:
+            _log.exception("request failed")
+            answered = Answer(503, "internal: the request could not be worked on; it is in the log")
+        self._work.answered(answered.status, clock() - begun)
+        await _reply(send, answered)
+
+    async def _handle(self, scope: Scope, receive: Receive) -> Answer:
+        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        check_request(scope["method"], headers.get(b"content-type"), headers.get(b"content-encoding"))
+        sender = self._work.senders.identify(headers.get(b"authorization"))
+        limits = self._work.limits
+        if self._inflight >= limits.inflight_requests:
+            raise BusyError(
+                f"{limits.inflight_requests} requests are in flight, limits.inflight_requests; send it later"
+            )
+        self._inflight += 1
+        try:
+            body = await _read_body(receive, headers.get(b"content-length"), limits)
+            taken = self._work.take(codec.decode(body, limits.decoded_bytes), sender)
+            return combine(taken, await self._work.carry_out(taken, sender))
+        finally:
+            self._inflight -= 1
+
+
+async def _read_body(receive: Receive, content_length: str | None, limits: RequestLimits) -> bytes:
+    """The whole body; raises CompressedSizeError and SlowBodyError, for a sender that went away too."""
+    too_long = CompressedSizeError(
+        f"the body is longer than limits.compressed_bytes, {limits.compressed_bytes}; send smaller batches"
+    )
+    if content_length is not None and content_length.isdigit() and int(content_length[:18]) > limits.compressed_bytes:
+        raise too_long
+    chunks: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(limits.read_timeout_seconds):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise SlowBodyError("the sender went away before the body was complete")
+                chunk: bytes = message.get("body", b"")
+                size += len(chunk)
+                if size > limits.compressed_bytes:
+                    raise too_long
+                chunks.append(chunk)
+                if not message.get("more_body"):
+                    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+    except TimeoutError:
+        raise SlowBodyError(
+            f"the body did not arrive within limits.read_timeout, {limits.read_timeout_seconds:g} s; send it again"
+        ) from None
+
+
+async def _reply(send: Send, answered: Answer) -> None:
+    body = (answered.text + "\n").encode(errors="replace") if answered.text else b""
+    headers: list[tuple[bytes, bytes]] = []
+    if body:
+        headers.append((b"content-length", str(len(body)).encode()))
+        headers.append((b"content-type", b"text/plain; charset=utf-8"))
+        headers.append((b"x-content-type-options", b"nosniff"))
+    if answered.status == 401:  # noqa: PLR2004 - the status
+        headers.append((b"www-authenticate", b'Bearer realm="whosegpu", Basic realm="whosegpu"'))
+    if answered.status == 405:  # noqa: PLR2004 - the status
+        headers.append((b"allow", b"POST"))
+    if answered.status == 503:  # noqa: PLR2004 - the status
+        headers.append((b"retry-after", str(RETRY_AFTER_SECONDS).encode()))
+    await send({"type": "http.response.start", "status": answered.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,223 @@
+"""One running proxy: what it owns, in which order it starts and stops, and how it takes another configuration.
+
+Everything runs in one event loop. The intake decides, lanes deliver, the quarantine writes; nothing else changes state.
+
+- Start: the quarantine (reads what it holds), then the ownership files (so that the first sample finds its owner),
+  then the port, which is the server's.
+- Stop: not ready; the server lets requests finish; then lanes are closed, then the quarantine.
+- Reload: everything is read, parsed, compiled and checked before anything is changed; then all of it changes at once,
+  between two requests.
+"""
+
+import asyncio
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final, Self
+
+import structlog
+
+from config.problems import ConfigError
+from config.redacted import redacted
+from config.settings import Settings
+from ownership import Changes, Fleet
+from proxy.configured import Configured, configure
+from proxy.core import wire
+from proxy.core.books import Books
+from proxy.core.errors import RequestError, StorageError
+from proxy.core.explain import explain_lines
+from proxy.core.gathering import Moment, Taken
+from proxy.core.intake import Intake
+from proxy.core.outcome import Outcome
+from proxy.core.owners import OwnersQuery, OwnerView, owners_at
+from proxy.core.record import QuarantineRecord
+from proxy.core.retention import Keep
+from proxy.core.senders import Sender, Senders
+from proxy.core.series_cache import CacheBudget
+from proxy.core.sorter import Limits
+from proxy.core.times import parse_time
+from proxy.delivery import Delivery, outcomes
+from proxy.ingest import RequestLimits
+from proxy.metrics import Gauges, ProxyMetrics
+from proxy.ownership_files import OwnershipFiles
+from proxy.quarantine import Quarantine
+
+VERSION_1: Final = "1.0"
+"""The value of the label `version` for remote write 1.0."""
+
+_log: Final = structlog.get_logger()
+
+
+def now_ms() -> int:
+    """Milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+class Proxy:
+    """Made by `start`. Is what the write endpoint works for, and what the other routes ask."""
+
+    def __init__(self, path: Path, configured: Configured, quarantine: Quarantine) -> None:
+        settings = configured.settings
+        self.books = Books()
+        self.not_ready = "starting"
+        self._path = path
+        self._configured = configured
+        self._quarantine = quarantine
+        self._generation = 1
+        self._reloaded = True
+        self._reloading = asyncio.Lock()
+        self._metrics = ProxyMetrics(self.books, quarantine, self._gauges)
+        self.registry = self._metrics.registry
+        self._fleet = Fleet(settings.ownership.max_age, settings.ownership.history)
+        limits = _label_limits(settings)
+        self._intake = Intake(configured.tenancy, self._fleet, self.books, limits, CacheBudget())
+        self._delivery = Delivery(configured, self.books, self._metrics.observe_upstream)
+        self._files = OwnershipFiles(map(Path, settings.ownership.files), self._fleet, self._ownership_changed)
+        self._watching: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def start(cls, path: Path) -> Self:
+        """A proxy by the configuration in a file. Raises ConfigError, and StorageError for a data folder of no use."""
+        configured = configure(path)
+        settings = configured.settings.proxy
+        keep = Keep(settings.quarantine.bytes, settings.quarantine.age)
+        quarantine = await Quarantine.open(Path(settings.data_dir) / "quarantine", keep, now_ms)
+        proxy = cls(path, configured, quarantine)
+        await proxy._files.read_changed()
+        proxy._watching = asyncio.create_task(proxy._files.watch())
+        proxy.not_ready = ""
+        if not wire.COMPILED:
+            _log.warning("wire module is not compiled: same answers, slower", mend="install a C compiler, reinstall")
+        return proxy
+
+    async def stop(self) -> None:
+        """End everything, after the last request was answered."""
+        self.not_ready = "stopping"
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
+        await self._delivery.close()
+        await self._quarantine.close()
+
+    def stopping(self) -> None:
+        """Take no new traffic from now on; what is in flight goes on."""
+        self.not_ready = "stopping"
+
+    @property
+    def settings(self) -> Settings:
+        """The configuration in force."""
+        return self._configured.settings
+
+    # -- what the write endpoint works for ----------------------------------------------------------------------------
+
+    @property
+    def senders(self) -> Senders:
+        """Who may send."""
+        return self._configured.senders
+
+    @property
+    def limits(self) -> RequestLimits:
+        """What a request may take."""
+        limits = self.settings.proxy.limits
+        return RequestLimits(
+            limits.compressed_bytes, limits.decoded_bytes, limits.inflight_requests, limits.read_timeout / 1000
+        )
+
+    def take(self, body: bytes, sender: Sender) -> Taken:
+        """Decide on a decoded request and enter it into the books; raises RequestError."""
+        taken = self._intake.take(body, sender.trust, Moment(now_ms(), int(time.monotonic())))
+        self.books.received[sender.name, VERSION_1] += taken.received
+        self.books.fields_dropped += taken.fields_dropped
+        if taken.metadata:
+            self.books.metadata["dropped"] += taken.metadata
+        if taken.exemplars_dropped:
+            self.books.exemplars["dropped"] += taken.exemplars_dropped
+        return taken
+
+    async def carry_out(self, taken: Taken, sender: Sender) -> Iterable[tuple[str, Outcome]]:
+        """Deliver and hold back, side by side. Raises StorageError where the disk did not take what is held back."""
+        batch = self._delivery.send(taken.parts)
+        try:
+            if taken.held:
+                await self._hold(taken, sender)
+        finally:
+            ended = await outcomes(batch)
+        return ended
+
+    def refused(self, error: RequestError) -> None:
+        """Count a request that was refused as a whole."""
+        self.books.requests_rejected[error.reason] += 1
+
+    def answered(self, status: int, seconds: float) -> None:
+        """Count an answer."""
+        self._metrics.observe_request(status, seconds)
+
+    async def _hold(self, taken: Taken, sender: Sender) -> None:
+        trust = "namespace_label" if sender.trust.namespace_label else ""
+        received_ms = now_ms()
+        records = [
+            QuarantineRecord(received_ms, sender.name, trust, held.reason, held.time_ms, held.samples, held.entry)
+            for held in taken.held
+        ]
+        try:
+            await self._quarantine.append(records)
+        except StorageError:
+            self._quarantine.dropped["handed_back"] += sum(held.samples for held in taken.held)
+            raise
+
+    # -- what the other routes ask ------------------------------------------------------------------------------------
+
+    def owners(self, query: OwnersQuery) -> list[OwnerView]:
+        """Who owns what, at the time of the query; raises TextFormatError."""
+        at_ms = now_ms() if query.at is None or not query.at.strip() else parse_time(query.at)
+        return owners_at(query, at_ms, self._intake.tenancy, self._fleet)
+
+    def explain(self, text: str, at: str | None) -> list[dict[str, Any]]:
+        """Why series go where they go, for a sender that is trusted by default; raises TextFormatError, LabelError."""
+        at_ms = now_ms() if at is None else parse_time(at)
+        trust = self.senders.anonymous.trust
+        return [found.to_json() for found in explain_lines(text, at_ms, trust, self._intake.tenancy, self._fleet)]
+
+    def settings_shown(self) -> dict[str, Any]:
+        """The configuration in force, secrets hidden."""
+        return redacted(self.settings)
+
+    async def reload(self) -> int:
+        """Take the configuration file anew, all or nothing; the generation now in force. Raises ConfigError."""
+        async with self._reloading:
+            try:
+                configured = await asyncio.to_thread(configure, self._path, self._configured)
+            except ConfigError as error:
+                self._reloaded = False
+                _log.error("reload refused", problems=[str(problem) for problem in error.problems])
+                raise
+            self._configured = configured
+            self._generation += 1
+            self._reloaded = True
+            settings = configured.settings
+            self._intake.retenant(configured.tenancy, _label_limits(settings))
+            self._delivery.reconfigure(configured)
+            self._files.follow(map(Path, settings.ownership.files))
+            await self._files.read_changed()
+            _log.info("reloaded", generation=self._generation, tenants=len(settings.tenants))
+            return self._generation
+
+    # -- ----------------------------------------------------------------------------------------------------------
+
+    def _ownership_changed(self, changes: Changes) -> None:
+        self._intake.ownership_changed(changes.node, changes.keys, changes.all_keys, changes.open_until_ms)
+
+    def _gauges(self) -> Gauges:
+        now = now_ms()
+        return Gauges(
+            ownership_age_seconds={state.node: (now - state.observed_until_ms) / 1000 for state in self._fleet.nodes()},
+            config_generation=self._generation,
+            config_last_reload_successful=self._reloaded,
+            wire_compiled=wire.COMPILED,
+            cached_series=self._intake.cached_series,
+        )
+
+
+def _label_limits(settings: Settings) -> Limits:
+    limits = settings.proxy.limits
+    return Limits(limits.label_name_bytes, limits.label_value_bytes)
