@@ -43,14 +43,15 @@ class Limits:
 def label_set(series: Series, limits: Limits) -> LabelSet:
     """The labels of an entry, canonical and within limits; raises SeriesError."""
     labels = LabelSet.of(series.text_labels())
-    shown = str(labels)[:SHOWN]
     if not labels.get("__name__"):
-        raise MissingNameError(f"a series without __name__: {shown}")
+        raise MissingNameError(f"a series without __name__: {str(labels)[:SHOWN]}")
     for name, value in series.labels:
         if len(name) > limits.label_name_bytes:
-            raise LabelNameLengthError(f"{len(name)} bytes, the limit is {limits.label_name_bytes}: {shown}")
+            limit = f"{len(name)} bytes, the limit is {limits.label_name_bytes}"
+            raise LabelNameLengthError(f"{limit}: {str(labels)[:SHOWN]}")
         if len(value) > limits.label_value_bytes:
-            raise LabelValueLengthError(f"{len(value)} bytes, the limit is {limits.label_value_bytes}: {shown}")
+            limit = f"{len(value)} bytes, the limit is {limits.label_value_bytes}"
+            raise LabelValueLengthError(f"{limit}: {str(labels)[:SHOWN]}")
     return labels
 
 
