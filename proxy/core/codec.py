@@ -1,8 +1,14 @@
 """The snappy block around a request: its declared size is looked at before anything is allocated."""
 
+from typing import Final
+
 import cramjam
 
 from proxy.core.errors import CorruptSnappyError, DeclaredSizeError
+
+_LONGEST_COPY: Final = 64
+_SHORTEST_TAG: Final = 3
+"""Snappy's best element makes 64 bytes out of 3 (format description, section 2.2.2): no block declares more."""
 
 
 def declared_size(body: bytes) -> int:
@@ -30,6 +36,8 @@ def decode(body: bytes, limit: int) -> bytes:
             f"the body declares {size} decoded bytes, limits.decoded_bytes is {limit}; "
             "send smaller batches (queue_config.max_samples_per_send) or raise the limit"
         )
+    if size * _SHORTEST_TAG > len(body) * _LONGEST_COPY:
+        raise CorruptSnappyError(f"the body declares {size} decoded bytes, which {len(body)} bytes cannot hold")
     try:
         return bytes(cramjam.snappy.decompress_raw(body))
     except cramjam.DecompressionError:

@@ -42,7 +42,7 @@ class Senders:
         found: Sender | None = None
         for sender in self.senders:
             same = hmac.compare_digest(sender.secret, secret)
-            if same and sender.scheme == scheme.lower():
+            if same and secret and sender.scheme == scheme.lower():
                 found = sender
         if found is None:
             raise UnauthenticatedError("these credentials belong to no sender; see proxy.senders")
@@ -55,8 +55,12 @@ def anonymous(trusted_jobs: Iterable[str]) -> Sender:
 
 
 def _secret(scheme: str, given: str) -> bytes:
+    """What was given as bytes, empty where it can be nobody's; header fields are bytes, read as Latin-1."""
     if scheme != "basic":
-        return given.encode(errors="surrogateescape")
+        try:
+            return given.encode("latin-1")
+        except UnicodeEncodeError:
+            return b""
     try:
         return base64.b64decode(given, validate=True)
     except (binascii.Error, ValueError):

@@ -148,10 +148,11 @@ class Series:
     def to_bytes(self) -> bytes:
         """The framed entry."""
         entry = self.message.SerializeToString() + self._unknown
-        return b"\x0a" + _varint(len(entry)) + entry
+        return b"\x0a" + varint(len(entry)) + entry
 
 
-def _varint(value: int) -> bytes:
+def varint(value: int) -> bytes:
+    """A varint of protobuf."""
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -229,6 +230,10 @@ class Scene:
                 assert part.exemplars == sum(len(series.exemplars) for _, series in entries)
                 out += points
         return out
+
+    def fast(self) -> int:
+        """How many samples of the last request took the fast way."""
+        return sum(sorter.cache.fast_samples for sorter in self.intake._sorters.values())
 
     def made(self, tenant: str) -> int:
         """How many of the parts of the last request we made ourselves."""
