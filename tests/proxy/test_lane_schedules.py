@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -104,6 +105,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.fuzz
 @given(st.lists(st.sampled_from(["partial", "partial", "whole"]), min_size=1, max_size=3), STEPS)
 def test_any_schedule(refusals: list[Refusal], steps: list[Step]) -> None:
     """Whatever comes when, and whatever is answered: in order, one in flight, pairs apart, settled once, books even."""

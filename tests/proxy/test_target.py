@@ -98,6 +98,7 @@ def test_bad_headers(name: str, value: str) -> None:
     assert repr(value) not in str(raised.value)
 
 
+@pytest.mark.fuzz
 @given(st.text(), st.text(), st.text(), st.text(), st.text())
 def test_no_text_adds_a_line(path: str, query: str, name: str, value: str, secret: str) -> None:
     """Whatever a URL, header or secret holds, the head has one line for each, or is refused with our error."""

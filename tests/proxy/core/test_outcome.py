@@ -103,6 +103,7 @@ def test_retry_after_comes_with_the_outcome() -> None:
     assert judge(Reply(503, retry_after="17"), "partial", NOW_MS) == Retryable("upstream_503", 17.0)
 
 
+@pytest.mark.fuzz
 @given(st.text(), st.integers(-(2**63), 2**63 - 1))
 @example("Mon, 01 Jan 0001 00:00:00 GMT", 0)
 def test_any_retry_after_is_a_delay_or_none(text: str, now_ms: int) -> None:

@@ -65,6 +65,7 @@ def test_flipped_byte(written: list[bytes], data: st.DataObject) -> None:
         assert (found.torn_at, found.damage) == (None, ((begin, begin + len(frames[hit])),))
 
 
+@pytest.mark.fuzz
 @given(st.lists(TRICKY, min_size=1, max_size=6), st.binary(min_size=1, max_size=60), st.data())
 def test_overwritten_span(written: list[bytes], junk: bytes, data: st.DataObject) -> None:
     """Whatever span is overwritten with whatever bytes, exactly the records whose bytes are as written come back."""
@@ -82,6 +83,7 @@ def test_overwritten_span(written: list[bytes], junk: bytes, data: st.DataObject
     assert _payloads(scan(damaged)) == untouched
 
 
+@pytest.mark.fuzz
 @given(st.binary(max_size=300))
 @example(START)
 @example(START + b"00000000" + b"00000000")
@@ -126,6 +128,7 @@ def test_record_round_trip(record: QuarantineRecord) -> None:
     assert QuarantineRecord.decode(record.encode()) == record
 
 
+@pytest.mark.fuzz
 @given(
     st.one_of(st.binary(max_size=80), st.builds(lambda record, cut: record.encode()[:cut], RECORDS, st.integers(0, 60)))
 )
