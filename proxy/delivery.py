@@ -51,7 +51,7 @@ class Delivery:
         batch = Batch(self._loop, len(parts))
         for part in parts:
             lane = self._lanes.get(part.tenant) or self._lane(part.tenant)
-            lane.put(Part(part.pair, part.body, part.samples, batch, part.made, part.exemplars))
+            lane.put(Part(part.pair, part.chunks, part.size, part.samples, batch, part.made, part.exemplars))
         return batch
 
     def reconfigure(self, configured: Configured) -> None:

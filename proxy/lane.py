@@ -17,6 +17,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final, Protocol
 
 import structlog
@@ -174,7 +175,7 @@ class Lane:
             return
         group = self._tail
         samples = part.samples
-        size = len(part.body)
+        size = part.size
         if (
             group is None
             or group.pair != part.pair
@@ -207,7 +208,7 @@ class Lane:
             self._tail = None
         self._sent_at = self._common.clock()
         try:
-            message = b"".join([part.body for part in group.parts])
+            message = b"".join(chain.from_iterable([part.chunks for part in group.parts]))
             self._upstream.post(self._upstream.encode(message), group.attempt, self._on_reply)
         except Exception:  # noqa: BLE001 - the outermost frame of a callback that serves all lanes: a defect stays here
             _log.exception("lane_failed", tenant=self.tenant)

@@ -3,12 +3,15 @@
 Counters are read from the books when somebody scrapes; nothing is counted twice and the hot path counts plain integers.
 """
 
+import itertools
+import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from prometheus_client import CollectorRegistry, Histogram
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 
 from proxy.core.books import DUPLICATE, FILTERED, QUARANTINED, REJECTED, ROUTED, Books
@@ -47,40 +50,59 @@ class Gauges:
     cached_series: int
 
 
+class _Seconds:
+    """One histogram of seconds; `samples[i]` are those up to SECONDS[i], the last those above all."""
+
+    __slots__ = ("samples", "total")
+
+    def __init__(self) -> None:
+        self.samples = [0] * (len(SECONDS) + 1)
+        self.total = 0.0
+
+    def observe(self, seconds: float) -> None:
+        """Count one."""
+        self.samples[bisect_left(SECONDS, seconds)] += 1
+        self.total += seconds
+
+    @property
+    def count(self) -> int:
+        """How many were counted."""
+        return sum(self.samples)
+
+    def buckets(self) -> list[tuple[str, float]]:
+        """Cumulative counts by upper bound, as an exposition has them."""
+        sums = itertools.accumulate(self.samples)
+        return [(_bound(bound), count) for bound, count in zip((*SECONDS, math.inf), sums, strict=True)]
+
+
 class ProxyMetrics:
-    """The registry of one proxy; `observe_*` are called where a request ends."""
+    """The registry of one proxy; `observe_*` are called where a request ends, and count plain numbers."""
 
     def __init__(self, books: Books, quarantine: QuarantineTotals, gauges: Callable[[], Gauges]) -> None:
         self.registry = CollectorRegistry()
         self._books = books
         self._quarantine = quarantine
         self._gauges = gauges
-        self.requests: dict[str, int] = {}
-        self.upstream_requests: dict[tuple[str, str], int] = {}
-        self._request_seconds = Histogram(
-            "whosegpu_request_seconds", "Time to answer a sender", ["code"], buckets=SECONDS, registry=self.registry
-        )
-        self._upstream_seconds = Histogram(
-            "whosegpu_upstream_seconds",
-            "Time until a tenant's endpoint answered",
-            ["tenant", "code"],
-            buckets=SECONDS,
-            registry=self.registry,
-        )
+        self._requests_answered: dict[int, _Seconds] = {}
+        self._upstream_answered: dict[tuple[str, str], _Seconds] = {}
         self.registry.register(self)
 
     def observe_request(self, code: int, seconds: float) -> None:
         """Count an answered request of a sender."""
-        self.requests[str(code)] = self.requests.get(str(code), 0) + 1
-        self._request_seconds.labels(str(code)).observe(seconds)
+        known = self._requests_answered.get(code)
+        if known is None:
+            known = self._requests_answered[code] = _Seconds()
+        known.observe(seconds)
 
     def observe_upstream(self, tenant: str, code: str, seconds: float) -> None:
         """Count an answered request to a tenant's endpoint; `code` is 0 where no answer came."""
-        self.upstream_requests[tenant, code] = self.upstream_requests.get((tenant, code), 0) + 1
-        self._upstream_seconds.labels(tenant, code).observe(seconds)
+        known = self._upstream_answered.get((tenant, code))
+        if known is None:
+            known = self._upstream_answered[tenant, code] = _Seconds()
+        known.observe(seconds)
 
     def collect(self) -> Iterator[Metric]:
-        """All families but the two histograms."""
+        """All families."""
         yield from self._fates()
         yield from self._tenants()
         yield from self._requests()
@@ -144,13 +166,13 @@ class ProxyMetrics:
 
     def _requests(self) -> Iterator[Metric]:
         books = self._books
-        yield _counter("whosegpu_requests", "Answered requests", ("code",), _keyed(self.requests))
-        yield _counter(
-            "whosegpu_upstream_requests",
-            "Answered requests to tenants' endpoints",
-            ("tenant", "code"),
-            self.upstream_requests.items(),
-        )
+        answered = [((str(code),), seconds) for code, seconds in self._requests_answered.items()]
+        yield _counter("whosegpu_requests", "Answered requests", ("code",), _counts(answered))
+        yield _histogram("whosegpu_request_seconds", "Time to answer a sender", ("code",), answered)
+        replied = list(self._upstream_answered.items())
+        labels = ("tenant", "code")
+        yield _counter("whosegpu_upstream_requests", "Requests to tenants' endpoints", labels, _counts(replied))
+        yield _histogram("whosegpu_upstream_seconds", "Time until a tenant's endpoint answered", labels, replied)
         yield _counter(
             "whosegpu_requests_rejected",
             "Requests refused as a whole",
@@ -216,6 +238,23 @@ _Values = Iterable[tuple[tuple[str, ...], float]]
 
 def _keyed(counts: dict[str, int]) -> Iterator[tuple[tuple[str, ...], float]]:
     return (((key,), value) for key, value in counts.items())
+
+
+def _bound(seconds: float) -> str:
+    return "+Inf" if math.isinf(seconds) else str(seconds)
+
+
+def _counts(answered: Iterable[tuple[tuple[str, ...], _Seconds]]) -> Iterator[tuple[tuple[str, ...], float]]:
+    return ((labels, seconds.count) for labels, seconds in answered)
+
+
+def _histogram(
+    name: str, text: str, labels: tuple[str, ...], answered: Iterable[tuple[tuple[str, ...], _Seconds]]
+) -> HistogramMetricFamily:
+    family = HistogramMetricFamily(name, text, labels=labels)
+    for values, seconds in answered:
+        family.add_metric(values, seconds.buckets(), seconds.total)
+    return family
 
 
 def _counter(name: str, text: str, labels: tuple[str, ...], values: _Values) -> CounterMetricFamily:

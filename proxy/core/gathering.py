@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from proxy.core.books import DUPLICATE, FILTERED, QUARANTINED, REJECTED, Books
 from proxy.core.decisions import Decisions
@@ -23,19 +23,25 @@ class Moment:
     tick: int
 
 
-@dataclass(frozen=True, slots=True)
-class TenantPart:
+class TenantPart(NamedTuple):
     """What one request brings to one tenant under one (cluster, replica) pair: framed entries, and how many units.
 
-    `made` of the `samples` are markers that we made ourselves; exemplars are not among them.
+    `chunks` are pieces of the entries in order, `size` their bytes; they are joined once, when they are sent. `made` of
+    the `samples` are markers that we made ourselves; exemplars are not among them.
     """
 
     tenant: str
     pair: tuple[str, str]
-    body: bytes
+    chunks: list[bytes]
+    size: int
     samples: int
     made: int
     exemplars: int
+
+    @property
+    def body(self) -> bytes:
+        """The entries in one piece."""
+        return b"".join(self.chunks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +95,7 @@ class Gathering:
         for output in outputs:
             slot = output.slot
             slot.open(self.number, self.touched)
-            slot.chunks.append(frame(len(output.block) + len(tail)) + output.block + tail)
+            _add(slot, frame(len(output.block) + len(tail)) + output.block + tail)
             slot.samples += samples
             slot.exemplars += len(points) - samples
 
@@ -116,7 +122,7 @@ class Gathering:
         """End a series of a tenant that its sender does not know of: a part that we make ourselves."""
         slot = output.slot
         slot.open(self.number, self.touched)
-        slot.chunks.append(marker_entry(output.block, at_ms))
+        _add(slot, marker_entry(output.block, at_ms))
         slot.samples += 1
         slot.made += 1
 
@@ -138,9 +144,10 @@ class Gathering:
             fate.samples += 1
         for slot in self.touched:
             if slot.samples or slot.exemplars:
-                body = b"".join(slot.chunks)
                 pair: tuple[str, str] = slot.pair  # type: ignore[assignment]  # Decisions makes all slots
-                part = TenantPart(str(slot.tenant), pair, body, slot.samples, slot.made, slot.exemplars)
+                part = TenantPart(
+                    str(slot.tenant), pair, slot.chunks, slot.size, slot.samples, slot.made, slot.exemplars
+                )
                 self.taken.parts.append(part)
             slot.chunks = []
         return self.taken
@@ -156,7 +163,9 @@ class Gathering:
             made = at_ms != marker.point.time_ms
             tail = marker.point.raw + marker.unknown
             as_sent = frame(len(output.block) + len(tail)) + output.block + tail
-            output.slot.chunks[place] = marker_entry(output.block, at_ms) if made else as_sent
+            placed = marker_entry(output.block, at_ms) if made else as_sent
+            output.slot.chunks[place] = placed
+            output.slot.size += len(placed)
             output.slot.samples += 1
             output.slot.made += made
             sent = True
@@ -174,3 +183,8 @@ def stale_fate(books: Books) -> Fate:
 def is_held_back(fate: Fate) -> bool:
     """Whether samples of this fate wait for an owner, or are refused or left out for lack of one."""
     return fate.kind in (QUARANTINED, REJECTED) or fate.detail == UNOWNED
+
+
+def _add(slot: Slot, entry: bytes) -> None:
+    slot.chunks.append(entry)
+    slot.size += len(entry)

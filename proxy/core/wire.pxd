@@ -17,6 +17,7 @@ cdef class Slot:
     cdef public object pair
     cdef public long long scan
     cdef public list chunks
+    cdef public long long size
     cdef public long long samples
     cdef public long long exemplars
     cdef public long long made
@@ -120,6 +121,7 @@ cdef Py_ssize_t _tail_of(bytes body, Py_ssize_t start, Py_ssize_t end) except -1
     output=Output,
     slot=Slot,
     chunks=list,
+    head=bytes,
     point=bytes,
 )
 cpdef list scan(bytes body, list bounds, SeriesCache cache, long long number, long long tick)

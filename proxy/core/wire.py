@@ -58,13 +58,14 @@ class Fate:
 class Slot:
     """Where the parts for one tenant and one (cluster, replica) pair gather while a request is scanned."""
 
-    __slots__ = ("__weakref__", "chunks", "exemplars", "made", "pair", "samples", "scan", "tenant")
+    __slots__ = ("__weakref__", "chunks", "exemplars", "made", "pair", "samples", "scan", "size", "tenant")
 
     def __init__(self, tenant: object, pair: Hashable) -> None:
         self.tenant = tenant
         self.pair = pair
         self.scan = 0
         self.chunks: list[bytes] = []
+        self.size = 0
         self.samples = 0
         self.exemplars = 0
         self.made = 0
@@ -74,6 +75,7 @@ class Slot:
         if self.scan != number:
             self.scan = number
             self.chunks = []
+            self.size = 0
             self.samples = 0
             self.exemplars = 0
             self.made = 0
@@ -403,9 +405,11 @@ def scan(body: bytes, bounds: _Offsets, cache: SeriesCache, number: _int, tick: 
                             if slot.scan != number:
                                 slot.open(number, touched)
                             chunks = slot.chunks
-                            chunks.append(output.frame if size == 18 else frame(len(output.block) + 9))
+                            head = output.frame if size == 18 else frame(len(output.block) + 9)
+                            chunks.append(head)
                             chunks.append(output.block)
                             chunks.append(point)
+                            slot.size += len(head) + len(output.block) + size
                             slot.samples += 1
                     entry = known
                     continue

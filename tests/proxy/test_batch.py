@@ -13,7 +13,7 @@ async def test_waits_for_the_last_part() -> None:
     batch.delivered()
     await asyncio.sleep(0)
     assert not waiting.done()
-    part = Part("pair", b"", 1, batch)
+    part = Part("pair", [], 0, 1, batch)
     batch.settle("team-ml", part, Retryable("x"))
     await waiting
     assert batch.troubles == [Trouble("team-ml", part, Retryable("x"))]

@@ -36,7 +36,7 @@ class Bench:
         """Put parts of one batch, one sample each."""
         batch = Batch(self.loop, len(bodies), attempt)
         for body in bodies:
-            self.lane.put(Part(pair, body, 1, batch))
+            self.lane.put(Part(pair, [body], len(body), 1, batch))
         return batch
 
     def reply(self, reply: Reply = OK) -> None:
@@ -141,7 +141,7 @@ def test_limits_of_a_request(size: int, samples: int, posts: list[int]) -> None:
     bench = Bench()
     batch = Batch(bench.loop, 3)
     for _ in range(3):
-        bench.lane.put(Part("a", bytes(size), samples, batch))
+        bench.lane.put(Part("a", [bytes(size)], size, samples, batch))
     bench.loop.run()
     for _ in posts:
         bench.reply()
@@ -189,7 +189,7 @@ def test_parts_that_we_made_are_counted_with_their_end() -> None:
     """Made parts are in `made` when they end here, and not when they go back to a sender."""
     bench = Bench()
     for reply in (OK, Reply(400), Reply(503)):
-        bench.lane.put(Part("a", b"", 5, Batch(bench.loop, 1), made=2))
+        bench.lane.put(Part("a", [], 0, 5, Batch(bench.loop, 1), made=2))
         bench.loop.run()
         bench.reply(reply)
     assert (bench.books.parts, bench.books.made) == (10, 4)
@@ -252,8 +252,8 @@ async def test_drain() -> None:
     upstream = FakeUpstream()
     lane = Lane("team-ml", upstream, "partial", TenantBooks(), Common(Pacer(loop), lambda *_: None))
     batch = Batch(loop, 2)
-    lane.put(Part("a", b"1", 1, batch))
-    lane.put(Part("b", b"2", 1, batch))
+    lane.put(Part("a", [b"1"], 1, 1, batch))
+    lane.put(Part("b", [b"2"], 1, 1, batch))
     drained = asyncio.ensure_future(lane.drain())
     for _ in range(2):
         await until(lambda: upstream.busy)
@@ -262,7 +262,7 @@ async def test_drain() -> None:
     await drained
     await batch.wait()
     late = Batch(loop, 1)
-    lane.put(Part("a", b"3", 1, late))
+    lane.put(Part("a", [b"3"], 1, 1, late))
     assert late.troubles[0].outcome == Retryable("stopping")
     await lane.drain()
 
@@ -272,7 +272,7 @@ async def test_drain_may_be_given_up() -> None:
     loop = asyncio.get_running_loop()
     lane = Lane("team-ml", FakeUpstream(), "partial", TenantBooks(), Common(Pacer(loop), lambda *_: None))
     batch = Batch(loop, 1)
-    lane.put(Part("a", b"1", 1, batch))
+    lane.put(Part("a", [b"1"], 1, 1, batch))
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.01):
             await lane.drain()
@@ -291,7 +291,7 @@ def test_a_defect_stays_in_its_lane() -> None:
     bench = Bench()
     broken = Lane("broken", _Broken(), "partial", TenantBooks(), bench.common)
     batch = Batch(bench.loop, 1)
-    broken.put(Part("a", b"1", 1, batch))
+    broken.put(Part("a", [b"1"], 1, 1, batch))
     bench.put(b"2")
     bench.loop.run()
     assert batch.troubles[0].outcome == Retryable("upstream_internal")

@@ -41,7 +41,8 @@ class Model:
         self.batches.append(batch)
         for number, pair, samples in wanted:
             lane = number % len(self.lanes)
-            part = Part(pair, b"%d-%d;" % (lane, len(self.put[lane])), samples, batch)
+            body = b"%d-%d;" % (lane, len(self.put[lane]))
+            part = Part(pair, [body], len(body), samples, batch)
             self.put[lane].append(part)
             self.lanes[lane].put(part)
 
