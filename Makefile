@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 ARGS ?=
 export HYPOTHESIS_PROFILE
 
-.PHONY: run test peers dev compiled lint imports type tests bench fuzz check lock clean
+.PHONY: run test peers dev compiled lint imports type bench fuzz check proto lock clean
 
 run: $(VENV)/built
 	$(BIN)/whosegpu demo $(ARGS)
@@ -28,7 +28,7 @@ dev: $(VENV)/dev $(VENV)/built
 lint: $(VENV)/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/cython-lint --max-line-length 120 $(wildcard */core/*.pxd)
+	PATH="$(CURDIR)/$(BIN):$$PATH" cython-lint --max-line-length 120 $(wildcard */core/*.pxd)
 
 imports: $(VENV)/dev
 	$(BIN)/lint-imports
@@ -51,6 +51,10 @@ check: compiled lint imports type
 
 compiled: dev
 	REQUIRE_CYTHON=1 $(BIN)/python setup.py --quiet build_ext --inplace
+
+# Writes the messages' Python modules anew from their .proto files.
+proto: $(VENV)/dev
+	$(BIN)/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. $(wildcard proto/*/*.proto)
 
 # Writes the lock files anew; UPGRADE=--upgrade takes the newest versions.
 PIP_COMPILE = cd requirements && ../$(BIN)/pip-compile --quiet --no-config $(UPGRADE) --generate-hashes --allow-unsafe --strip-extras \
