@@ -44,7 +44,7 @@ def summary(settings: Settings) -> dict[str, Any]:
         "senders": [sender.name for sender in settings.proxy.senders],
         "tenants": [_tenant(tenant) for tenant in settings.tenants],
         "dynamic_tenants": settings.dynamic_tenants is not None,
-        "ownership": [*settings.ownership.files, *settings.ownership.labelers],
+        "ownership": [str(source) for source in (*settings.ownership.files, *settings.ownership.labelers)],
     }
 
 
@@ -56,7 +56,9 @@ def show(settings: Settings, file: Path, out: Console) -> None:
     facts.show_header = False
     facts.add_row("  listen", found["listen"])
     facts.add_row("  senders", printable(", ".join(found["senders"])) or "whoever is on this machine")
-    facts.add_row("  ownership", printable("\n".join(found["ownership"])) or "no source: no series is a device series")
+    facts.add_row(
+        "  ownership", "\n".join(map(printable, found["ownership"])) or "no source: no series is a device series"
+    )
     out.print(facts)
     tenants = columns("tenant", "view", "namespaces", ">rules", "endpoint")
     for tenant in found["tenants"]:

@@ -50,11 +50,27 @@ def explain_series(question: Question, *, as_json: bool) -> int:
 
         print_json({"explanations": [each.to_json() for each in found]})
     else:
-        from cli.explain_view import show
-        from cli.terminal import console
-
-        show(found, console())
+        _show(found, question)
     return 0
+
+
+def _show(found: Explanations, question: Question) -> None:
+    from cli.explain_view import rendered
+    from cli.terminal import console
+
+    out = console()
+    try:
+        shown = rendered(found, out.width)
+    except (ProxyError, KeyError, TypeError, AttributeError) as error:
+        if question.config is not None:
+            raise
+        raise _another_answer(question.url or DEFAULT_URL) from error
+    for line in shown:
+        out.print(line, soft_wrap=True)
+
+
+def _another_answer(url: str) -> CommandError:
+    return CommandError(f"{url} answers something else; is it a whosegpu proxy of this version?")
 
 
 def explanations(question: Question) -> Explanations:
@@ -116,7 +132,7 @@ def _asked(lines: list[str], at_ms: int | None, api: ProxyApi) -> Explanations:
         try:
             found += adapter.validate_python(answer["explanations"])
         except (KeyError, TypeError, ValidationError) as error:
-            raise CommandError(f"{api.url} answers something else; is it a whosegpu proxy of this version?") from error
+            raise _another_answer(api.url) from error
     return found
 
 

@@ -6,7 +6,6 @@ Every text of a label may come from anywhere, so each is made printable. Lines b
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from rich.console import Console
 from rich.text import Text
 
 from cli.text import printable
@@ -44,13 +43,13 @@ _DROPPED_BY: Final = {
 }
 
 
-def show(found: Sequence[Explanation], out: Console) -> None:
-    """Print explanations, an empty line between them."""
+def rendered(found: Sequence[Explanation], width: int) -> list[Text]:
+    """All lines of several explanations, an empty one between them."""
+    out: list[Text] = []
     for position, explanation in enumerate(found):
-        if position:
-            out.print()
-        for line in lines(explanation, max(LEAST_WIDTH, out.width)):
-            out.print(line, soft_wrap=True)
+        out += [Text()] if position else []
+        out += lines(explanation, max(LEAST_WIDTH, width))
+    return out
 
 
 def lines(explanation: Explanation, width: int) -> Iterable[Text]:
@@ -92,6 +91,14 @@ def _words(text: str, style: str = "") -> list[Text]:
     return [Text(f"{word} ", style) for word in printable(text).split(" ")]
 
 
+def _parts(texts: Iterable[str], style: str = "") -> list[Text]:
+    """Texts with commas between them, each a token of its own; empty ones are left out."""
+    there = [text for text in texts if text]
+    return [
+        Text(printable(text) + (", " if position < len(there) else ""), style) for position, text in enumerate(there, 1)
+    ]
+
+
 def _series(text: str) -> list[Text]:
     """A series, each label a token of its own."""
     labels = _labels(text)
@@ -118,9 +125,9 @@ def _facts(explanation: Explanation) -> Iterable[tuple[str, list[Text]]]:
     yield "at", _words(explanation.at)
     yield "kind", _words(_KINDS.get(explanation.kind, explanation.kind))
     if explanation.device is not None:
-        yield "device", _words(_device(explanation.device))
+        yield "device", _parts(_device(explanation.device))
     if explanation.owner is not None:
-        yield "owner", _words(_owner(explanation.owner), "bold")
+        yield "owner", _parts(_owner(explanation.owner), "bold")
     if explanation.device is not None and "from" in explanation.device:
         until = explanation.device.get("to")
         yield "since", _words(f"{explanation.device['from']}, {'until ' + until if until else 'still open'}")
@@ -130,21 +137,20 @@ def _facts(explanation: Explanation) -> Iterable[tuple[str, list[Text]]]:
         yield "why", _words(explanation.reason, "yellow")
 
 
-def _device(device: Mapping[str, Any]) -> str:
-    instance = f", GPU instance {device['gpu_instance_id']}" if device.get("gpu_instance_id") else ""
-    if "node" not in device:
-        return f"{device['uuid']}{instance}"
-    return f"{device['uuid']}{instance} on {device['node']}, {device['model']}, {device['sharing']}"
+def _device(device: Mapping[str, Any]) -> list[str]:
+    instance = f"GPU instance {device['gpu_instance_id']}" if device.get("gpu_instance_id") else ""
+    found = [f"on {device['node']}", device["model"], device["sharing"]] if "node" in device else []
+    return [device["uuid"], instance, *found]
 
 
-def _owner(owner: Mapping[str, str]) -> str:
+def _owner(owner: Mapping[str, str]) -> list[str]:
     if owner.get("unattributed"):
-        return f"no pod ({owner['unattributed']})"
+        return [f"no pod ({owner['unattributed']})"]
     pod = "/".join(part for part in (owner.get("namespace"), owner.get("pod")) if part)
     controller = " ".join(part for part in (owner.get("controller_kind"), owner.get("controller_name")) if part)
     container = f"container {owner['container']}" if owner.get("container") else ""
     uid = f"pod_uid {owner['pod_uid']}" if owner.get("pod_uid") else ""
-    return ", ".join(part for part in (pod, container, controller, uid) if part)
+    return [pod, container, controller, uid]
 
 
 def _fate(fate: Mapping[str, str], meaning: str) -> str:

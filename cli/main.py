@@ -18,6 +18,8 @@ from cli.text import printable
 WRONG_USAGE = 2
 INTERRUPTED = 130  # what a shell reports for a command that SIGINT ended
 
+_TYPER_SAYS = "Value error, "  # before its own sentences
+
 app = typer.Typer(
     name="whosegpu",
     help="Whose GPUs are these, anyway? Joins GPU series with the pod that owned the card when the sample was taken, "
@@ -178,7 +180,8 @@ def run(arguments: Sequence[str]) -> int:
         sys.stdout.flush()
     except typer.TyperException as error:
         command = getattr(getattr(error, "ctx", None), "command_path", "whosegpu")
-        return _say([f"whosegpu: {error.format_message().rstrip('.?')}; see {command} --help"], error.exit_code)
+        said = error.format_message().replace(_TYPER_SAYS, "").rstrip(".?")
+        return _say([f"whosegpu: {said}; see {command} --help"], error.exit_code)
     except CommandError as error:
         return _say([*error.details, f"whosegpu: {error}"], error.exit_code)
     except BrokenPipeError:
