@@ -67,6 +67,11 @@ class Fleet:
         self._places: dict[DeviceKey, tuple[Node, ...]] = {}
         self._instances: dict[str, tuple[DeviceKey, ...]] = {}
 
+    def keep(self, max_age_ms: int, history_ms: int) -> None:
+        """Other limits from now on, as in the constructor; they take hold of a node with its next document."""
+        self._max_age_ms = max_age_ms
+        self._history_ms = history_ms
+
     def replace(self, document: NodeDocument, *, static: bool = False) -> Changes:
         """Takes a document that `parse_document` made; `static` for one from a file.
 

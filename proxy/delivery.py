@@ -1,7 +1,7 @@
 """The lanes of all tenants: made when a tenant gets its first part, kept as long as its endpoint stays as it is.
 
-A tenant whose endpoint changed, or that is gone, loses its lane: what that had in hand is drained for a moment, and the
-rest is told to its senders as retryable, who send it again.
+A tenant whose endpoint changed goes on in its lane, so that order is kept, with another upstream. One that is gone
+loses its lane: what that had in hand is drained for a moment, and the rest is told to its senders as retryable.
 """
 
 import asyncio
@@ -15,10 +15,11 @@ from proxy.batch import Batch, Part
 from proxy.configured import Configured
 from proxy.core.books import Books
 from proxy.core.gathering import TenantPart
-from proxy.core.outcome import Outcome, Retryable
+from proxy.core.outcome import Outcome, Refusal, Retryable
 from proxy.embedded import EmbeddedUpstream
 from proxy.endpoints import Embedded, Target, read_target
-from proxy.lane import Common, Lane, Pacer, Upstream
+from proxy.lane import Common, Lane, Upstream
+from proxy.pacer import Pacer
 from proxy.upstream import HttpUpstream
 from store.schema import store_path
 
@@ -44,24 +45,26 @@ class Delivery:
         for tenant in configured.settings.tenants:
             books.tenant(tenant.id)
 
-    def send(self, parts: Sequence[TenantPart]) -> Batch | None:
-        """Put each part into its tenant's lane; None where there is none."""
+    def send(self, parts: Sequence[TenantPart], attempt: int) -> Batch | None:
+        """Put each part into its tenant's lane; None where there is none. `attempt` is the sender's `Retry-Attempt`."""
         if not parts:
             return None
-        batch = Batch(self._loop, len(parts))
+        batch = Batch(self._loop, len(parts), attempt)
         for part in parts:
             lane = self._lanes.get(part.tenant) or self._lane(part.tenant)
             lane.put(Part(part.pair, part.chunks, part.size, part.samples, batch, part.made, part.exemplars))
         return batch
 
     def reconfigure(self, configured: Configured) -> None:
-        """Go on with another configuration; lanes whose endpoint is the same stay."""
+        """Go on with another configuration; connections of endpoints that are the same stay."""
         before, self._configured = self._configured, configured
         for tenant in configured.settings.tenants:
             self._books.tenant(tenant.id)
         for tenant_id in list(self._lanes):
-            if not _same(before, configured, tenant_id):
+            if configured.tenancy.tenant(tenant_id) is None:
                 self._retire(self._lanes.pop(tenant_id))
+            elif not _same(before, configured, tenant_id):
+                self._lanes[tenant_id].replace(*self._way(tenant_id))
 
     async def close(self) -> None:
         """Finish what is in hand, for DRAIN_SECONDS at most, and close all lanes."""
@@ -77,13 +80,15 @@ class Delivery:
         task.add_done_callback(self._closing.discard)
 
     def _lane(self, tenant_id: str) -> Lane:
+        lane = Lane(tenant_id, *self._way(tenant_id), self._books.tenant(tenant_id), self._common)
+        self._lanes[tenant_id] = lane
+        return lane
+
+    def _way(self, tenant_id: str) -> tuple[Upstream, Refusal]:
         endpoint = _endpoint(self._configured.settings, tenant_id)
         timeout_seconds = self._configured.settings.proxy.delivery.timeout / 1000
         target = self._configured.targets.get(tenant_id) or read_target(endpoint, timeout_seconds)
-        upstream = self._upstream(tenant_id, target)
-        lane = Lane(tenant_id, upstream, endpoint.refusal, self._books.tenant(tenant_id), self._common)
-        self._lanes[tenant_id] = lane
-        return lane
+        return self._upstream(tenant_id, target), endpoint.refusal
 
     def _upstream(self, tenant_id: str, target: Target) -> Upstream:
         if isinstance(target, Embedded):

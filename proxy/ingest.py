@@ -36,6 +36,8 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 RETRY_AFTER_SECONDS: Final = 5
 """What a sender is told to wait with a 503: its own longest backoff, so that one tenant stops no shard for longer."""
 
+_ATTEMPT_DIGITS: Final = 7
+
 _log: Final = structlog.get_logger()
 
 
@@ -66,8 +68,11 @@ class Work(Protocol):
         """Decide on a decoded request; raises RequestError."""
         ...
 
-    async def carry_out(self, taken: Taken, sender: Sender) -> Iterable[tuple[str, Outcome]]:
-        """Deliver and hold back; how each tenant's part ended. Raises StorageError where the disk did not take it."""
+    async def carry_out(self, taken: Taken, sender: Sender, attempt: int) -> Iterable[tuple[str, Outcome]]:
+        """Deliver and hold back; how each tenant's part ended, unless it was delivered.
+
+        `attempt` is the sender's `Retry-Attempt`. Raises StorageError where the disk did not take what is held back.
+        """
         ...
 
     def refused(self, error: RequestError) -> None:
@@ -140,9 +145,15 @@ class WriteEndpoint:
         try:
             body = await _read_body(receive, headers.get(b"content-length"), limits)
             taken = self._work.take(codec.decode(body, limits.decoded_bytes), sender)
-            return combine(taken, await self._work.carry_out(taken, sender))
+            attempt = _attempt(headers.get(b"retry-attempt"))
+            return combine(taken, await self._work.carry_out(taken, sender, attempt))
         finally:
             self._inflight -= 1
+
+
+def _attempt(text: str | None) -> int:
+    """The number in a `Retry-Attempt` header; 0 where there is none that can be read."""
+    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < _ATTEMPT_DIGITS else 0
 
 
 async def _read_body(receive: Receive, content_length: str | None, limits: RequestLimits) -> bytes:

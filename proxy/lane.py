@@ -25,6 +25,7 @@ import structlog
 from proxy.batch import Part
 from proxy.core.books import TenantBooks
 from proxy.core.outcome import DELIVERED, Delivered, Outcome, Refusal, Refused, Reply, Retryable, judge
+from proxy.pacer import Pacer
 
 _log: Final = structlog.get_logger(__name__)
 
@@ -34,8 +35,6 @@ GROUP_SAMPLES: Final = 10_000
 """Samples likewise: what vmagent sends at once, below the burst that Cortex and Mimir allow a tenant (50,000)."""
 BUSY_SECONDS: Final = 0.010
 """A crowded lane is held only if its last request ended so recently."""
-HOLD_SECONDS: Final = 0.003
-"""How long, at most, a crowded lane is held: a third of the delay that the proxy may add (design 4)."""
 
 _STOPPED: Final = Retryable("stopping")
 _INTERNAL: Final = Reply(0, error="internal")
@@ -52,48 +51,6 @@ class Upstream(Protocol):
 
     def close(self) -> None:
         """Let go of everything; a request in flight is still told, as an error or as it ends."""
-
-
-class Timers(Protocol):
-    """What a pacer needs of an event loop."""
-
-    def call_soon(self, callback: Callable[[], None], /) -> object:
-        """Call in the next round."""
-
-    def call_later(self, delay: float, callback: Callable[[], None], /) -> object:
-        """Call after some seconds."""
-
-
-class Pacer:
-    """Tells lanes when to send. One per event loop: all that wait share one callback and one timer."""
-
-    def __init__(self, loop: Timers, hold_seconds: float = HOLD_SECONDS) -> None:
-        self._loop = loop
-        self._hold_seconds = hold_seconds
-        self._soon: list[Lane] = []
-        self._held: list[Lane] = []
-
-    def soon(self, lane: "Lane") -> None:
-        """Let the lane send in the loop's next round."""
-        if not self._soon:
-            self._loop.call_soon(self._send_soon)
-        self._soon.append(lane)
-
-    def hold(self, lane: "Lane") -> None:
-        """Let the lane send after the holding time at the latest."""
-        if not self._held:
-            self._loop.call_later(self._hold_seconds, self._send_held)
-        self._held.append(lane)
-
-    def _send_soon(self) -> None:
-        lanes, self._soon = self._soon, []
-        for lane in lanes:
-            lane.send()
-
-    def _send_held(self) -> None:
-        lanes, self._held = self._held, []
-        for lane in lanes:
-            lane.send()
 
 
 def _now_ms() -> int:
@@ -143,8 +100,10 @@ class Lane:
         "_groups",
         "_reason",
         "_refusal",
+        "_retired",
         "_scheduled",
         "_sent_at",
+        "_sent_refusal",
         "_tail",
         "_upstream",
         "tenant",
@@ -164,7 +123,9 @@ class Lane:
         self._crowded = False
         self._closed = False
         self._sent_at = 0.0
+        self._sent_refusal: Refusal = refusal
         self._ended_at = 0.0
+        self._retired: Upstream | None = None  # bears the request in flight, and is closed with its reply
         self._reason = ""  # of the trouble that was logged last, so that each kind is logged once
         self._drained: asyncio.Future[None] | None = None
 
@@ -193,6 +154,19 @@ class Lane:
         if self._flying is None and not self._scheduled:
             self._schedule()
 
+    def replace(self, upstream: Upstream, refusal: Refusal) -> None:
+        """Send to another upstream from the next request on, in order; the old one is closed when it is done."""
+        if self._flying is None:
+            self._upstream.close()
+        elif self._retired is None:
+            self._retired = self._upstream
+        else:  # replaced twice under one request: the one between has sent nothing
+            self._upstream.close()
+        self._upstream = upstream
+        self._refusal = refusal
+        self._alone = refusal == "whole"
+        self._tail = None
+
     @property
     def waiting(self) -> int:
         """Parts that are neither settled nor in flight."""
@@ -207,6 +181,7 @@ class Lane:
         if group is self._tail:
             self._tail = None
         self._sent_at = self._common.clock()
+        self._sent_refusal = self._refusal
         try:
             message = b"".join(chain.from_iterable([part.chunks for part in group.parts]))
             self._upstream.post(self._upstream.encode(message), group.attempt, self._on_reply)
@@ -228,6 +203,8 @@ class Lane:
         while self._groups:
             self._settle(self._groups.popleft(), _STOPPED)
         self._upstream.close()
+        if self._retired is not None:
+            self._retired.close()
         self._wake()
 
     def _schedule(self) -> None:
@@ -245,9 +222,12 @@ class Lane:
         self._ended_at = common.clock()
         self._crowded = len(group.parts) > 1
         common.observe(self.tenant, reply.code, self._ended_at - self._sent_at)
-        outcome = judge(reply, self._refusal, common.now_ms())
+        outcome = judge(reply, self._sent_refusal, common.now_ms())
         self._tell(reply, outcome)
         self._settle(group, outcome)
+        if self._retired is not None:
+            self._retired.close()
+            self._retired = None
         if self._groups:
             self._schedule()
         self._wake()

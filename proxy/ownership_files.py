@@ -47,10 +47,10 @@ class OwnershipFiles:
                 self._take(path, document)
 
     def follow(self, paths: Iterable[Path]) -> None:
-        """Read other files from now on; what was told by a file that is no longer named is forgotten."""
+        """Read these files from now on, all of them anew; what a file told that is no longer named is forgotten."""
         self._paths = tuple(paths)
+        self._stamps.clear()
         for path in [known for known in self._nodes if known not in self._paths]:
-            self._stamps.pop(path, None)
             node = self._nodes.pop(path)
             if node not in self._nodes.values():
                 self._changed(self._fleet.remove(node))
@@ -59,6 +59,10 @@ class OwnershipFiles:
         before = self._nodes.get(path)
         if before not in (None, document.node):
             self._changed(self._fleet.remove(str(before)))
+        if any(node == document.node for other, node in self._nodes.items() if other != path):
+            _log.warning(
+                "two ownership files tell of one node, the later one counts", node=document.node, path=str(path)
+            )
         self._nodes[path] = document.node
         try:
             self._changed(self._fleet.replace(document, static=True))

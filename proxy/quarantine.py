@@ -106,6 +106,10 @@ class Quarantine:
         self._wake()
         await append.done
 
+    def keep(self, keep: Keep) -> None:
+        """Other bounds from now on; what exceeds them goes with the next append or trim."""
+        self._keep = keep
+
     async def trim(self) -> None:
         """Drop what has become too old since the last append. Raises StorageError."""
         effect = _Effect()

@@ -45,6 +45,9 @@ from proxy.quarantine import Quarantine
 VERSION_1: Final = "1.0"
 """The value of the label `version` for remote write 1.0."""
 
+TRIM_SECONDS: Final = 60.0
+"""How often old records leave the quarantine when nothing new comes in."""
+
 _log: Final = structlog.get_logger()
 
 
@@ -73,7 +76,7 @@ class Proxy:
         self._intake = Intake(configured.tenancy, self._fleet, self.books, limits, CacheBudget())
         self._delivery = Delivery(configured, self.books, self._metrics.observe_upstream)
         self._files = OwnershipFiles(map(Path, settings.ownership.files), self._fleet, self._ownership_changed)
-        self._watching: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
 
     @classmethod
     async def start(cls, path: Path) -> Self:
@@ -84,7 +87,7 @@ class Proxy:
         quarantine = await Quarantine.open(Path(settings.data_dir) / "quarantine", keep, now_ms)
         proxy = cls(path, configured, quarantine)
         await proxy._files.read_changed()
-        proxy._watching = asyncio.create_task(proxy._files.watch())
+        proxy._tasks = [asyncio.create_task(proxy._files.watch()), asyncio.create_task(proxy._trim())]
         proxy.not_ready = ""
         if not wire.COMPILED:
             _log.warning("wire module is not compiled: same answers, slower", mend="install a C compiler, reinstall")
@@ -93,9 +96,9 @@ class Proxy:
     async def stop(self) -> None:
         """End everything, after the last request was answered."""
         self.not_ready = "stopping"
-        if self._watching is not None:
-            self._watching.cancel()
-            await asyncio.gather(self._watching, return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._delivery.close()
         await self._quarantine.close()
 
@@ -134,9 +137,9 @@ class Proxy:
             self.books.exemplars["dropped"] += taken.exemplars_dropped
         return taken
 
-    async def carry_out(self, taken: Taken, sender: Sender) -> Iterable[tuple[str, Outcome]]:
+    async def carry_out(self, taken: Taken, sender: Sender, attempt: int) -> Iterable[tuple[str, Outcome]]:
         """Deliver and hold back, side by side. Raises StorageError where the disk did not take what is held back."""
-        batch = self._delivery.send(taken.parts)
+        batch = self._delivery.send(taken.parts, attempt)
         try:
             if taken.held:
                 await self._hold(taken, sender)
@@ -197,12 +200,23 @@ class Proxy:
             settings = configured.settings
             self._intake.retenant(configured.tenancy, _label_limits(settings))
             self._delivery.reconfigure(configured)
+            self._fleet.keep(settings.ownership.max_age, settings.ownership.history)
+            self._quarantine.keep(Keep(settings.proxy.quarantine.bytes, settings.proxy.quarantine.age))
             self._files.follow(map(Path, settings.ownership.files))
             await self._files.read_changed()
             _log.info("reloaded", generation=self._generation, tenants=len(settings.tenants))
             return self._generation
 
-    # -- ----------------------------------------------------------------------------------------------------------
+    # -- the rest -----------------------------------------------------------------------------------------------------
+
+    async def _trim(self) -> None:
+        """Drop what has become too old in quarantine, until cancelled."""
+        while True:
+            await asyncio.sleep(TRIM_SECONDS)
+            try:
+                await self._quarantine.trim()
+            except StorageError as error:
+                _log.error("quarantine not trimmed", error=str(error))
 
     def _ownership_changed(self, changes: Changes) -> None:
         self._intake.ownership_changed(changes.node, changes.keys, changes.all_keys, changes.open_until_ms)

@@ -7,7 +7,8 @@ from typing import Any, cast
 
 from proxy.batch import Futures
 from proxy.core.outcome import Reply
-from proxy.lane import Timers, Upstream
+from proxy.lane import Upstream
+from proxy.pacer import Timers
 
 
 class FakeLoop(Futures, Timers):

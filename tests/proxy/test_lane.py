@@ -7,7 +7,8 @@ import pytest
 from proxy.batch import Batch, Part
 from proxy.core.books import TenantBooks
 from proxy.core.outcome import Outcome, Refusal, Refused, Reply, Retryable
-from proxy.lane import BUSY_SECONDS, GROUP_BYTES, GROUP_SAMPLES, HOLD_SECONDS, Common, Lane, Pacer
+from proxy.lane import BUSY_SECONDS, GROUP_BYTES, GROUP_SAMPLES, Common, Lane
+from proxy.pacer import HOLD_SECONDS, Pacer
 from tests.proxy.fakes import FakeLoop, FakeUpstream
 from tests.proxy.receiver import until
 

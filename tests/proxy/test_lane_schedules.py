@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from proxy.batch import Batch, Part, Trouble
 from proxy.core.books import TenantBooks
 from proxy.core.outcome import Refusal, Reply, judge
-from proxy.lane import GROUP_SAMPLES, Common, Lane, Pacer
+from proxy.lane import GROUP_SAMPLES, Common, Lane
+from proxy.pacer import Pacer
 from tests.proxy.fakes import FakeLoop, FakeUpstream
 
 OK = Reply(204)
