@@ -194,13 +194,14 @@ class Scene:
         self.intake = Intake(tenancy, self.fleet, self.books, Limits(), CacheBudget(cache_bytes))
         self.taken = Taken()
         self._revision = 0
+        self._changes: dict[str, Changes] = {}
         if devices:
             self.load(*devices, until=until)
 
     def load(self, *devices: Document, until: float, node: str = "node-a") -> None:
         """A new whole document of a node."""
         self._revision += 1
-        changes = load(self.fleet, devices, until, node, self._revision)
+        changes = self._changes[node] = load(self.fleet, devices, until, node, self._revision)
         self.intake.ownership_changed(changes.node, changes.keys, changes.all_keys, changes.open_until_ms)
 
     def take(self, *series: Series, trust: Trust = Trust(), tick: int = 1) -> Taken:  # noqa: B008 - frozen
@@ -216,8 +217,16 @@ class Scene:
             tenant.parts += part.samples
             tenant.made += part.made
             tenant.delivered += part.samples
+            assert part.size == len(part.body)
         assert self.books.imbalances() == ()
         return self.taken
+
+    def forget(self) -> None:
+        """Forget all that is remembered, as a restart does."""
+        tenancy, limits = self.intake.tenancy, Limits()
+        self.intake = Intake(tenancy, self.fleet, self.books, limits, CacheBudget())
+        for changes in self._changes.values():
+            self.intake.ownership_changed(changes.node, changes.keys, changes.all_keys, changes.open_until_ms)
 
     def got(self, tenant: str, label: str = "pod") -> Got:
         """What the last request brought a tenant: of each point the series' `label`, its time and its value."""
@@ -230,6 +239,10 @@ class Scene:
                 assert part.exemplars == sum(len(series.exemplars) for _, series in entries)
                 out += points
         return out
+
+    def parts(self) -> list[tuple[object, ...]]:
+        """The parts of the last request, each in one piece."""
+        return [(*part._replace(chunks=[part.body]),) for part in self.taken.parts]
 
     def fast(self) -> int:
         """How many samples of the last request took the fast way."""

@@ -62,10 +62,10 @@ def test_resend_has_the_same_fates() -> None:
     scene = Scene(tenancy_of(*ALL), FOREVER)
     request = [Series(PLAIN, (10, 1.0)), Series(COPY, (10, 1.0)), Series(util(gpu="x"), (10, STALE))]
     scene.take(*request)
-    parts, held, fates = scene.taken.parts, scene.taken.held, scene.fates()
+    parts, held, fates = scene.parts(), scene.taken.held, scene.fates()
     for times in (2, 3):
         scene.take(*request)
-        assert (scene.taken.parts, scene.taken.held) == (parts, held)
+        assert (scene.parts(), scene.taken.held) == (parts, held)
         assert scene.fates() == {fate: samples * times for fate, samples in fates.items()}
 
 

@@ -148,9 +148,9 @@ def test_resend_of_a_marker() -> None:
     """A marker that comes again goes out again: its first answer may have been lost."""
     scene = _fed(*ALL, card_now=HANDED_OVER)
     scene.take(Series(E1, (25, STALE)))
-    first = scene.taken.parts
+    first = scene.parts()
     scene.take(Series(E1, (25, STALE)))
-    assert scene.taken.parts == first
+    assert scene.parts() == first
     assert scene.fates() == {"routed": 3}
 
 
