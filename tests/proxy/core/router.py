@@ -101,7 +101,7 @@ class Router:
     @property
     def fates(self) -> dict[int, int]:
         """Samples by the number of their outputs."""
-        return {outputs: fate.samples for outputs, fate in sorted(self._fates.items())}
+        return {outputs: fate.samples for outputs, fate in self._fates.items() if fate.samples}
 
     def take(self, body: bytes, start: int, end: int, number: int, touched: list[Any]) -> Any:
         """The slow way of one entry; what it becomes in the cache."""
@@ -144,7 +144,7 @@ class Router:
         entry.from_ms, entry.to_ms = way.from_ms, way.to_ms
         entry.device = way.device
         entry.fast = way.kept
-        entry.last_ms = self.newest.get(block, ALWAYS_FROM)
+        entry.last_ms = max(entry.last_ms, self.newest.get(block, ALWAYS_FROM))
         return entry
 
     def _emit(self, way: tuple[To, ...], run: list[Any], unknown: bytes, scan: tuple[int, list[Any]]) -> None:
