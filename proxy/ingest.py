@@ -195,6 +195,8 @@ async def _reply(send: Send, answered: Answer) -> None:
         headers.append((b"www-authenticate", b'Bearer realm="whosegpu", Basic realm="whosegpu"'))
     if answered.status == 405:  # noqa: PLR2004 - the status
         headers.append((b"allow", b"POST"))
+    if answered.status == 408:  # noqa: PLR2004 - the status; what comes next is the rest of that body (RFC 9110 15.5.9)
+        headers.append((b"connection", b"close"))
     if answered.status == 503:  # noqa: PLR2004 - the status
         headers.append((b"retry-after", str(RETRY_AFTER_SECONDS).encode()))
     await send({"type": "http.response.start", "status": answered.status, "headers": headers})
