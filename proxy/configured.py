@@ -10,17 +10,17 @@ from config.settings import Settings
 from proxy.core.assemble import compile_tenancy
 from proxy.core.senders import Senders
 from proxy.core.tenancy import Tenancy
-from proxy.endpoints import EndpointProblem, Target, read_senders, read_targets
+from proxy.endpoints import EndpointProblem, Targets, read_senders, read_targets
 
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """What the proxy runs by: `targets` are those of the declared tenants."""
+    """What the proxy runs by."""
 
     settings: Settings
     tenancy: Tenancy
     senders: Senders
-    targets: dict[str, Target]
+    targets: Targets
 
 
 def configure(path: Path, before: Configured | None = None) -> Configured:

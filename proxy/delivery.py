@@ -17,7 +17,7 @@ from proxy.core.books import Books
 from proxy.core.gathering import TenantPart
 from proxy.core.outcome import Outcome, Refusal, Retryable
 from proxy.embedded import EmbeddedUpstream
-from proxy.endpoints import Embedded, Target, read_target
+from proxy.endpoints import Embedded, Target, make_target
 from proxy.lane import Common, Lane, Upstream
 from proxy.pacer import Pacer
 from proxy.upstream import HttpUpstream
@@ -87,7 +87,8 @@ class Delivery:
     def _way(self, tenant_id: str) -> tuple[Upstream, Refusal]:
         endpoint = _endpoint(self._configured.settings, tenant_id)
         timeout_seconds = self._configured.settings.proxy.delivery.timeout / 1000
-        target = self._configured.targets.get(tenant_id) or read_target(endpoint, timeout_seconds)
+        targets = self._configured.targets
+        target = targets.declared.get(tenant_id) or make_target(endpoint, targets.dynamic, timeout_seconds)
         return self._upstream(tenant_id, target), endpoint.refusal
 
     def _upstream(self, tenant_id: str, target: Target) -> Upstream:
@@ -138,5 +139,9 @@ def _same(before: Configured, after: Configured, tenant_id: str) -> bool:
         unchanged = _endpoint(before.settings, tenant_id) == _endpoint(after.settings, tenant_id)
     except KeyError:
         return False
-    same_target = before.targets.get(tenant_id) == after.targets.get(tenant_id)
-    return unchanged and same_target and before.settings.proxy.delivery == after.settings.proxy.delivery
+    old, new = before.targets, after.targets
+    if tenant_id in new.declared:
+        unchanged = unchanged and old.declared.get(tenant_id) == new.declared[tenant_id]
+    else:
+        unchanged = unchanged and old.dynamic == new.dynamic
+    return unchanged and before.settings.proxy.delivery == after.settings.proxy.delivery

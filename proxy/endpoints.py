@@ -54,8 +54,26 @@ Contexts = dict[ClientTls, ssl.SSLContext]
 """One context for all endpoints with the same certificates: each takes about a megabyte and 30 ms to make."""
 
 
-def read_target(endpoint: EndpointConfig, timeout_seconds: float, contexts: Contexts | None = None) -> Target:
-    """An endpoint made ready. Raises TargetError, or ConfigError for a secret that cannot be read."""
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What of an endpoint is read from files: read with the configuration, and used for each tenant that shares it."""
+
+    credentials: Credentials | None = None
+    tls: ssl.SSLContext | None = None
+
+
+def read_access(endpoint: EndpointConfig, contexts: Contexts) -> Access:
+    """The secrets and certificates of an endpoint. Raises TargetError, or ConfigError for a secret out of reach."""
+    if endpoint.embedded or endpoint.url is None:
+        return Access()
+    if not endpoint.url.lower().startswith("https:"):
+        return Access(_credentials(endpoint))
+    tls = contexts.get(endpoint.tls) or contexts.setdefault(endpoint.tls, _context(endpoint.tls))
+    return Access(_credentials(endpoint), tls)
+
+
+def make_target(endpoint: EndpointConfig, access: Access, timeout_seconds: float) -> Target:
+    """An endpoint made ready; raises TargetError."""
     if endpoint.embedded or endpoint.url is None:
         return Embedded()
     headers = [
@@ -66,32 +84,39 @@ def read_target(endpoint: EndpointConfig, timeout_seconds: float, contexts: Cont
         ("X-Scope-OrgID", endpoint.org_id or ""),
         *endpoint.headers.items(),
     ]
-    tls = None
-    if endpoint.url.lower().startswith("https:"):
-        known = {} if contexts is None else contexts
-        tls = known.get(endpoint.tls) or known.setdefault(endpoint.tls, _context(endpoint.tls))
-    return target(endpoint.url, headers, _credentials(endpoint), tls, timeout_seconds)
+    return target(endpoint.url, headers, access.credentials, access.tls, timeout_seconds)
 
 
-def read_targets(settings: Settings, problems: list[EndpointProblem]) -> dict[str, Target]:
-    """The target of each declared tenant; what cannot be used is added to `problems`."""
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """Where each declared tenant's series go, and what the tenants made from data share."""
+
+    declared: dict[str, Target]
+    dynamic: Access
+
+
+def read_targets(settings: Settings, problems: list[EndpointProblem]) -> Targets:
+    """The targets of all tenants; what cannot be used is added to `problems`."""
     timeout_seconds = settings.proxy.delivery.timeout / 1000
     targets: dict[str, Target] = {}
+    dynamic = Access()
     contexts: Contexts = {}
     places: Iterable[tuple[str, EndpointConfig, Where]] = (
         (tenant.id, tenant.endpoint, ("tenants", index, "endpoint")) for index, tenant in enumerate(settings.tenants)
     )
     for tenant_id, endpoint, where in places:
         try:
-            targets[tenant_id] = read_target(endpoint, timeout_seconds, contexts)
+            targets[tenant_id] = make_target(endpoint, read_access(endpoint, contexts), timeout_seconds)
         except (TargetError, ConfigError) as error:
             problems.append(EndpointProblem(where, str(error)))
     if settings.dynamic_tenants is not None:
+        endpoint = settings.dynamic_tenants.endpoint_of("any")
         try:
-            read_target(settings.dynamic_tenants.endpoint_of("any"), timeout_seconds, contexts)
+            dynamic = read_access(endpoint, contexts)
+            make_target(endpoint, dynamic, timeout_seconds)
         except (TargetError, ConfigError) as error:
             problems.append(EndpointProblem(("dynamic_tenants", "endpoint"), str(error)))
-    return targets
+    return Targets(targets, dynamic)
 
 
 def read_senders(settings: Settings, problems: list[EndpointProblem]) -> Senders:

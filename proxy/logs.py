@@ -1,5 +1,6 @@
 """How the services log: JSON where nobody looks, a console where somebody does. The only place that sets it up."""
 
+import logging
 import sys
 from typing import Literal
 
@@ -26,3 +27,12 @@ def set_up(log_format: LogFormat = "auto", *, debug: bool = False) -> None:
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
+    logging.basicConfig(handlers=[_Passing()], level=logging.WARNING, force=True)
+
+
+class _Passing(logging.Handler):
+    """Gives what libraries say by `logging` (uvicorn, asyncio) the same form as everything else."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Pass one record on."""
+        structlog.get_logger().log(record.levelno, record.getMessage(), logger=record.name, exc_info=record.exc_info)

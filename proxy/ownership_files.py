@@ -42,6 +42,8 @@ class OwnershipFiles:
         """Read each file that changed since it was last read."""
         for path in self._paths:
             stamp, document = await asyncio.to_thread(_read, path, self._stamps.get(path))
+            if path not in self._paths:  # followed no more since it was read
+                continue
             self._stamps[path] = stamp
             if document is not None:
                 self._take(path, document)

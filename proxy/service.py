@@ -21,6 +21,7 @@ from config.problems import ConfigError
 from config.redacted import redacted
 from config.settings import Settings
 from ownership import Changes, Fleet
+from proxy.batch import Batch
 from proxy.configured import Configured, configure
 from proxy.core import wire
 from proxy.core.books import Books
@@ -28,7 +29,7 @@ from proxy.core.errors import RequestError, StorageError
 from proxy.core.explain import explain_lines
 from proxy.core.gathering import Moment, Taken
 from proxy.core.intake import Intake
-from proxy.core.outcome import Outcome
+from proxy.core.outcome import Outcome, Refused
 from proxy.core.owners import OwnersQuery, OwnerView, owners_at
 from proxy.core.record import QuarantineRecord
 from proxy.core.retention import Keep
@@ -145,6 +146,8 @@ class Proxy:
                 await self._hold(taken, sender)
         finally:
             ended = await outcomes(batch)
+            if batch is not None and not batch.open:
+                self._count_exemplars(taken, batch)
         return ended
 
     def refused(self, error: RequestError) -> None:
@@ -154,6 +157,15 @@ class Proxy:
     def answered(self, status: int, seconds: float) -> None:
         """Count an answer."""
         self._metrics.observe_request(status, seconds)
+
+    def _count_exemplars(self, taken: Taken, batch: Batch) -> None:
+        """As parts are counted: once for each tenant, and not at all where their sender sends them again."""
+        sent = sum(part.exemplars for part in taken.parts)
+        if not sent:
+            return
+        refused = sum(each.part.exemplars for each in batch.troubles if isinstance(each.outcome, Refused))
+        self.books.exemplars["delivered"] += sent - sum(each.part.exemplars for each in batch.troubles)
+        self.books.exemplars["dropped"] += refused
 
     async def _hold(self, taken: Taken, sender: Sender) -> None:
         trust = "namespace_label" if sender.trust.namespace_label else ""

@@ -67,7 +67,7 @@ def _dynamic(
     rules = _rules(written.write_relabel_configs, ("dynamic_tenants", "write_relabel_configs"), problems)
     ids = {tenant.id for tenant in settings.tenants}
     listed = {namespace for tenant in settings.tenants for namespace in tenant.namespaces}
-    known = before.dynamic.made if before and before.dynamic else {}
+    known = list(before.dynamic.made) if before and before.dynamic else []  # grows meanwhile, in another thread
     kept = [namespace for namespace in known if namespace not in ids | listed]
     made = {name: Tenant(name, declared + order, "owned", rules) for order, name in enumerate(kept)}
     return DynamicTenants(rules, made)

@@ -47,7 +47,7 @@ def test_the_configuration_is_taken(tmp_path: Path) -> None:
     (tmp_path / "prometheus.token").write_text("t0ken\n", encoding="utf-8")
     ready = make_ready(parse(mounted_at(tmp_path), "whosegpu.yaml"))
     assert [sender.name for sender in ready.senders.senders] == ["prometheus"]
-    assert list(ready.targets) == ["team-ml", "team-nlp", "platform"]
+    assert list(ready.targets.declared) == ["team-ml", "team-nlp", "platform"]
 
 
 def test_the_placeholder_is_no_token(tmp_path: Path) -> None:
