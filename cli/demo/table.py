@@ -52,8 +52,9 @@ def heading(url: str, folder: str) -> RenderableType:
         f"{len(CARDS) - cards} more GPU, which no labeler observes yet: its samples wait in quarantine."
     )
     card = observed[0].cards[0].uuid
-    places.add_row("  ask", f"whosegpu explain --url {url} \\\n  'DCGM_FI_DEV_GPU_UTIL{{UUID=\"{card}\"}}'")
-    return Group(Text(what, "bold"), places, Text("Ctrl-C stops it and shows the books."), Text())
+    places.add_row("  ask", f"whosegpu explain --url {url} \\")
+    series = Text(f"    'DCGM_FI_DEV_GPU_UTIL{{UUID=\"{card}\"}}'")
+    return Group(Text(what, "bold"), places, series, Text("Ctrl-C stops it and shows the books."), Text())
 
 
 def live(status: Status) -> RenderableType:

@@ -89,4 +89,9 @@ def test_the_heading_says_where_to_look() -> None:
     assert "  page      http://127.0.0.1:41234/" in lines
     assert "  metrics   http://127.0.0.1:41234/metrics" in lines
     assert "  push URL  http://127.0.0.1:41234/api/v1/push" in lines
+    ask = next(number for number, line in enumerate(lines) if "whosegpu explain" in line)
+    assert lines[ask : ask + 2] == [
+        "  ask       whosegpu explain --url http://127.0.0.1:41234 \\",
+        f"    'DCGM_FI_DEV_GPU_UTIL{{UUID=\"{CARDS[0].uuid}\"}}'",
+    ]
     assert max(map(len, lines)) <= 80
