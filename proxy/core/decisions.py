@@ -11,13 +11,13 @@ from typing import Final
 from ownership import DeviceKey, Fleet, Holding, Unknown
 from proxy.core.books import FILTERED, ROUTED, Books
 from proxy.core.labels import LabelSet
-from proxy.core.route import Decision, decide
+from proxy.core.route import Decision, OwnerLabels, decide
 from proxy.core.tenancy import Tenancy, Trust
-from proxy.core.timeseries import encode_labels
+from proxy.core.timeseries import encode_text_labels
 from proxy.core.wire import ALWAYS_FROM, ALWAYS_TO, Epoch, Fate, Output, Slot
 
 SLOTS: Final = 100_000
-"""(tenant, cluster, replica) triples remembered; beyond it they are forgotten and made anew, which only costs time."""
+"""(tenant, cluster, replica) triples, and owners, remembered; beyond it they are forgotten and made anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,7 @@ class Decisions:
         self._epochs: dict[DeviceKey, Epoch] = {}
         self._until: dict[str, int] = {}
         self._slots: dict[tuple[str, tuple[str, str]], Slot] = {}
+        self._owners: dict[OwnerLabels, OwnerLabels] = {}
         self._generation = 0
 
     def resolve(self, labels: LabelSet, at_ms: int, trust: Trust, block: bytes) -> Resolved:
@@ -62,7 +63,7 @@ class Decisions:
             if claim.kept is not None and not claim.over_limit:
                 encoded = blocks.get(claim.kept)
                 if encoded is None:
-                    encoded = encode_labels([(name.encode(), value.encode()) for name, value in claim.kept.pairs])
+                    encoded = encode_text_labels(claim.kept.pairs)
                     encoded = blocks[claim.kept] = block if encoded == block else encoded
                 fresh = Output(self._slot(claim.tenant.id, pair), encoded)
                 outputs.append(self.outputs.get(fresh, fresh))
@@ -79,6 +80,14 @@ class Decisions:
             until_ms = self._until.get(decision.holding.node, ALWAYS_FROM)
             epoch = self._epochs[decision.key] = Epoch(self._next_generation(), until_ms)
         return epoch
+
+    def one_owner(self, owner: OwnerLabels | None) -> OwnerLabels | None:
+        """Equal owners as one object, since each series of a device is kept with its owner."""
+        if owner is None:
+            return None
+        if len(self._owners) >= SLOTS:
+            self._owners.clear()
+        return self._owners.setdefault(owner, owner)
 
     def window_of(self, decision: Decision) -> tuple[int, int]:
         """The sample times, from and to (exclusive), that a kept decision is good for while its epoch lasts.

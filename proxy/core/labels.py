@@ -9,6 +9,7 @@ names.
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain, pairwise
 from typing import Literal, Self
 
 from proxy.core.errors import DuplicateLabelError, EmptyLabelNameError, InvalidUtf8Error
@@ -34,20 +35,17 @@ class LabelSet:
 
         Raises `EmptyLabelNameError`, `DuplicateLabelError`, and `InvalidUtf8Error` for a lone surrogate.
         """
-        pairs: list[tuple[str, str]] = []
-        last = ""
-        for name, value in sorted(labels.items() if isinstance(labels, Mapping) else labels):
-            if not name:
-                raise EmptyLabelNameError(f"a label without a name has the value {quoted(value)}")
-            if not (is_utf8(name) and is_utf8(value)):
-                raise InvalidUtf8Error(f"not UTF-8: label {name!a}")
-            if not value:
-                continue
-            if name == last:
-                raise DuplicateLabelError(f"label {quoted(name)} occurs twice")
-            last = name
-            pairs.append((name, value))
-        return cls(tuple(pairs))
+        pairs = sorted(labels.items() if isinstance(labels, Mapping) else labels)
+        if pairs and not pairs[0][0]:
+            raise EmptyLabelNameError(f"a label without a name has the value {quoted(pairs[0][1])}")
+        if not is_utf8("".join(chain.from_iterable(pairs))):
+            name = next(name for name, value in pairs if not (is_utf8(name) and is_utf8(value)))
+            raise InvalidUtf8Error(f"not UTF-8: label {name!a}")
+        present = tuple(pair for pair in pairs if pair[1])
+        if len(dict(present)) < len(present):
+            twice = next(name for (name, _), (after, _) in pairwise(present) if name == after)
+            raise DuplicateLabelError(f"label {quoted(twice)} occurs twice")
+        return cls(present)
 
     def get(self, name: str) -> str:
         """The value of a label, "" when it is absent."""
@@ -67,7 +65,8 @@ class LabelSet:
 
     def with_labels(self, labels: Mapping[str, str]) -> Self:
         """The set with these labels put over it; the value "" takes a label off. Raises as `of` does."""
-        return type(self).of({**dict(self.pairs), **labels})
+        type(self).of(labels)
+        return type(self)(tuple(sorted(pair for pair in {**dict(self.pairs), **labels}.items() if pair[1])))
 
     def __str__(self) -> str:
         metric = self.get(METRIC_NAME)

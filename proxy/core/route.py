@@ -41,6 +41,10 @@ UNOWNED: Final = "unowned"
 _Wanted = tuple[Tenant, str, LabelSet]
 
 
+OwnerLabels = tuple[tuple[str, str], ...]
+"""What is put on a series, which tells owners apart."""
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """A tenant's claim: `kept` is what it gets, None where its rules drop the series, by `dropped_by`."""
@@ -75,7 +79,7 @@ class Decision:
     window: tuple[int, int] = ALWAYS
     holding: Holding | Unknown | None = None
     key: DeviceKey | None = None
-    owner: tuple[tuple[str, str], ...] | None = None
+    owner: OwnerLabels | None = None
     device: bool = False
 
 

@@ -189,7 +189,7 @@ class _Run:
         if resolved.over_limit:
             entry.to_ms = entry.from_ms
         entry.device = decision.device
-        entry.owner = decision.owner
+        entry.owner = decisions.one_owner(decision.owner)
         entry.ended = False
         feed.attach(entry, decisions.outputs)
 

@@ -6,8 +6,9 @@ down to its last known field here, and refused alone. "Known" is what any store 
 of more than 32 bits where other decoders cut it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from proxy.core.errors import InvalidUtf8Error, MalformedSeriesError
@@ -23,6 +24,8 @@ into an entry, or a backlog of some thousand; a point of two bytes takes a hundr
 
 STALE_BITS: Final = b"\x02\x00\x00\x00\x00\x00\xf0\x7f"
 """The stale marker on the wire: float64 0x7ff0000000000002, little endian (prometheus model/value)."""
+
+_NAME_TAG, _VALUE_TAG, _CONTINUED, _PLAIN_LABEL = 0x0A, 0x12, 0x80, 4
 
 _VARINT, _DOUBLE, _BYTES = 0, 1, 2
 _LABEL, _SPAN, _PACKED_VARINTS, _PACKED_DOUBLES, _INT32 = "label", "span", "varints", "doubles", "int32"
@@ -112,19 +115,43 @@ def parse_series(body: bytes, start: int, end: int) -> Series:
     return Series(b"".join(blocks), tuple(labels), tuple(points), b"".join(unknown))
 
 
-def encode_labels(pairs: list[tuple[bytes, bytes]]) -> bytes:
+def encode_labels(pairs: Iterable[tuple[bytes, bytes]]) -> bytes:
     """Label fields in the order given."""
-    out: list[bytes] = []
-    for name, value in pairs:
-        name_head = b"\x0a" + varint(len(name))
-        value_head = b"\x12" + varint(len(value))
-        size = len(name_head) + len(name) + len(value_head) + len(value)
-        out += (b"\x0a" + varint(size), name_head, name, value_head, value)
-    return b"".join(out)
+    return b"".join([_encode_label(name, value) for name, value in pairs])
+
+
+def encode_text_labels(pairs: Iterable[tuple[str, str]]) -> bytes:
+    """As `encode_labels`, for text; what most series share is encoded once."""
+    return b"".join([_encode_text_label(pair) for pair in pairs])
+
+
+@lru_cache(1 << 16)
+def _encode_text_label(pair: tuple[str, str]) -> bytes:
+    return _encode_label(pair[0].encode(), pair[1].encode())
+
+
+def _encode_label(name: bytes, value: bytes) -> bytes:
+    name_head = b"\x0a" + varint(len(name))
+    value_head = b"\x12" + varint(len(value))
+    size = len(name_head) + len(name) + len(value_head) + len(value)
+    return b"\x0a" + varint(size) + name_head + name + value_head + value
 
 
 def _parse_label(body: bytes, at: int, end: int) -> tuple[bytes, bytes]:
-    """Name and value of one Label message: of repeated fields the last counts, as in every protobuf decoder."""
+    """Name and value of one Label message: of repeated fields the last counts, as in every protobuf decoder.
+
+    The plain form, name and value in this order and each shorter than 128 bytes, is read without the loop.
+    """
+    value_at = at + 2 + body[at + 1] if end - at >= _PLAIN_LABEL else end
+    if (
+        value_at + 1 < end
+        and body[at] == _NAME_TAG
+        and body[at + 1] < _CONTINUED
+        and body[value_at] == _VALUE_TAG
+        and body[value_at + 1] < _CONTINUED
+        and value_at + 2 + body[value_at + 1] == end
+    ):
+        return body[at + 2 : value_at], body[value_at + 2 : end]
     text = {1: b"", 2: b""}
     while at < end:
         key, at, stop = read_field(body, at, end)
