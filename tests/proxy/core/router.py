@@ -155,7 +155,9 @@ class Router:
         for to in way:
             slot = self._slot(to)
             slot.open(*scan)
-            slot.chunks.append(self.twin.wire.frame(len(to.block) + len(tail)) + to.block + tail)
+            chunk = self.twin.wire.frame(len(to.block) + len(tail)) + to.block + tail
+            slot.chunks.append(chunk)
+            slot.size += len(chunk)
             slot.samples += samples
             slot.exemplars += len(run) - samples
 
@@ -168,4 +170,6 @@ class Router:
         return self._fates.setdefault(count, self.twin.wire.Fate("routed", "", str(count)))
 
     def _parts(self, touched: list[Any]) -> list[Part]:
-        return [Part(slot.tenant, slot.pair, b"".join(slot.chunks), slot.samples, slot.exemplars) for slot in touched]
+        parts = [Part(slot.tenant, slot.pair, b"".join(slot.chunks), slot.samples, slot.exemplars) for slot in touched]
+        assert [slot.size for slot in touched] == [len(part.body) for part in parts]
+        return parts
