@@ -4,6 +4,7 @@ import zlib
 from dataclasses import dataclass
 from typing import Final
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,6 +44,8 @@ TIMES: Final = st.one_of(
     st.integers(NOW_MS - PERIOD_MS, NOW_MS + PERIOD_MS),
     st.sampled_from([NOW_MS - 1, NOW_MS + PERIOD_MS - 1, 0, -1, 1 << 35, (1 << 42) - 1, 1 << 42]),
 )
+
+pytestmark = pytest.mark.fuzz
 VALUES: Final = st.sampled_from([None, 1.5, 0.0, MINUS_ZERO, NAN, INFINITY, STALE, STALE])
 
 

@@ -32,6 +32,8 @@ from tests.proxy.core.messages import (
 from tests.proxy.core.strategies import damaged, loose_requests
 from tests.proxy.core.twins import Twin
 
+pytestmark = pytest.mark.fuzz
+
 M = TypeVar("M", bound=Message)
 
 # Varints above 64 bits, and numbers above 32 where that is the limit: the runtime cuts them. Only possibly so: these

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +12,8 @@ from tests.proxy.core.messages import BITS_64, NOW_MS, block, request, sample, v
 from tests.proxy.core.router import Router
 from tests.proxy.core.strategies import HOSTILE, TRAPS, damaged, loose_requests
 from tests.proxy.core.twins import Twin
+
+pytestmark = pytest.mark.fuzz
 
 Both = tuple[Twin, Twin]
 

@@ -10,7 +10,8 @@ from types import ModuleType
 import pytest
 
 from proxy import core
-from proxy.core import timeseries, wire
+from proxy.core import timeseries
+from proxy.core import wire as built
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +33,30 @@ def pure() -> Twin:
 
 def compiled() -> Twin:
     """The compiled build; where there is none, the test is skipped, and fails if a compiled build was asked for."""
-    if not wire.COMPILED:
+    if not built.COMPILED:
         reason = "proxy/core/wire is not compiled; `make compiled` does it"
         if os.environ.get("REQUIRE_CYTHON") == "1":
             pytest.fail(reason)
         pytest.skip(reason)
-    return Twin(wire, timeseries)
+    return Twin(built, timeseries)
+
+
+@pytest.fixture(scope="session", params=["pure", "compiled"])
+def twin(request: pytest.FixtureRequest) -> Twin:
+    """One build of wire, with the reader of entries that stands on it: what asks for it runs on both."""
+    return pure() if request.param == "pure" else compiled()
+
+
+@pytest.fixture(scope="session")
+def wire(twin: Twin) -> ModuleType:
+    """One build of wire."""
+    return twin.wire
+
+
+@pytest.fixture(scope="session")
+def both() -> tuple[Twin, Twin]:
+    """Both builds, the plain one first, to compare their answers."""
+    return pure(), compiled()
 
 
 def _from_source(name: str) -> ModuleType:
