@@ -4,13 +4,14 @@ Owns the epochs (one for each device, one for all other series), the slots and t
 one thread; knows nothing of the request in hand.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from ownership import DeviceKey, Fleet, Holding, Unknown
 from proxy.core.books import FILTERED, ROUTED, Books
-from proxy.core.labels import LabelSet
+from proxy.core.labels import METRIC_NAME, LabelSet
 from proxy.core.route import Decision, OwnerLabels, decide
 from proxy.core.tenancy import Tenancy, Trust
 from proxy.core.timeseries import encode_text_labels
@@ -47,6 +48,7 @@ class Decisions:
         self._epochs: dict[DeviceKey, Epoch] = {}
         self._until: dict[str, int] = {}
         self._slots: dict[tuple[str, tuple[str, str]], Slot] = {}
+        self._rests: dict[bytes, bytes] = {}
         self._owners: dict[OwnerLabels, OwnerLabels] = {}
         self._generation = 0
 
@@ -57,15 +59,14 @@ class Decisions:
         if self._dynamic_tenants() != made_before:
             self.static.generation = self._next_generation()
         pair = (labels.get("cluster"), labels.get("__replica__"))
-        blocks: dict[LabelSet, bytes] = {}
+        blocks: dict[LabelSet, tuple[bytes, bytes]] = {}
         outputs: list[Output] = []
         for claim in decision.claims:
             if claim.kept is not None and not claim.over_limit:
                 encoded = blocks.get(claim.kept)
                 if encoded is None:
-                    encoded = encode_text_labels(claim.kept.pairs)
-                    encoded = blocks[claim.kept] = block if encoded == block else encoded
-                fresh = Output(self._slot(claim.tenant.id, pair), encoded)
+                    encoded = blocks[claim.kept] = self._encode(claim.kept, block)
+                fresh = Output(self._slot(claim.tenant.id, pair), *encoded)
                 outputs.append(self.outputs.get(fresh, fresh))
         fate = self.books.fate(decision.fate.kind, decision.fate.tenant, decision.fate.detail)
         over_limit = tuple(claim.tenant.id for claim in decision.claims if claim.kept is not None and claim.over_limit)
@@ -129,6 +130,17 @@ class Decisions:
     def is_gone(self, output: Output) -> bool:
         """Whether the output's tenant is configured no more."""
         return self.tenancy.tenant(str(output.slot.tenant)) is None
+
+    def _encode(self, labels: LabelSet, block: bytes) -> tuple[bytes, bytes]:
+        """A label block in two pieces, as an output has it: what came as `block` stays that object, in one piece."""
+        pairs = labels.pairs
+        cut = bisect_left(pairs, (METRIC_NAME + "\0",))
+        lead, rest = encode_text_labels(pairs[:cut]), encode_text_labels(pairs[cut:])
+        if lead + rest == block:
+            return block, b""
+        if len(self._rests) >= SLOTS:
+            self._rests.clear()
+        return lead, self._rests.setdefault(rest, rest)
 
     def _dynamic_tenants(self) -> int:
         return len(self.tenancy.dynamic.made) if self.tenancy.dynamic else 0

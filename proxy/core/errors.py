@@ -91,7 +91,7 @@ class MethodError(RequestError):
 
 
 class SlowBodyError(RequestError):
-    """The body did not arrive within `limits.read_timeout`; vmagent sends it again, Prometheus drops what gets a 4xx."""
+    """The body did not arrive within `limits.read_timeout`. vmagent sends it again, Prometheus drops it."""
 
     status = 408
     reason = "read_timeout"

@@ -26,10 +26,9 @@ LOOKED_AT: Final = 16
 
 
 def cost_of(entry: Entry) -> int:
-    """Bytes of an entry with its outputs; a block that both share counts once."""
-    own = sum(len(output.block) + OUTPUT_BYTES for output in entry.outputs if output.block is not entry.block)
-    shared = sum(OUTPUT_BYTES for output in entry.outputs if output.block is entry.block)
-    return len(entry.block) + ENTRY_BYTES + own + shared
+    """Bytes of an entry with its outputs; a block that both share counts once, what outputs share counts for each."""
+    pieces = [piece for output in entry.outputs for piece in (output.lead, output.rest) if piece is not entry.block]
+    return len(entry.block) + ENTRY_BYTES + OUTPUT_BYTES * len(entry.outputs) + sum(map(len, pieces))
 
 
 class CacheBudget:

@@ -27,7 +27,8 @@ cdef class Slot:
 @cython.final
 cdef class Output:
     cdef public Slot slot
-    cdef public bytes block
+    cdef public bytes lead
+    cdef public bytes rest
     cdef public bytes frame
     cdef public tuple feeders
 
@@ -122,6 +123,7 @@ cdef Py_ssize_t _tail_of(bytes body, Py_ssize_t start, Py_ssize_t end) except -1
     slot=Slot,
     chunks=list,
     head=bytes,
+    length=Py_ssize_t,
     point=bytes,
 )
 cpdef list scan(bytes body, list bounds, SeriesCache cache, long long number, long long tick)

@@ -83,23 +83,37 @@ class Slot:
 
 
 class Output:
-    """A series as one tenant gets it: its slot, its label block, and the inbound entries that feed it."""
+    """A series as one tenant gets it: its slot, its label block in two pieces, and the inbound entries that feed it.
 
-    __slots__ = ("block", "feeders", "frame", "slot")
+    `rest` is what the series of one device have in common, and one object for all of them: it is most of a block.
+    """
 
-    def __init__(self, slot: Slot, block: bytes) -> None:
+    __slots__ = ("feeders", "frame", "lead", "rest", "slot")
+
+    def __init__(self, slot: Slot, lead: bytes, rest: bytes = b"") -> None:
         self.slot = slot
-        self.block = block
-        self.frame = frame(len(block) + 18)
+        self.lead = lead
+        self.rest = rest
+        self.frame = frame(len(lead) + len(rest) + 18)
         self.feeders: tuple[Entry, ...] = ()
+
+    @property
+    def block(self) -> bytes:
+        """The label block in one piece."""
+        return self.lead + self.rest
 
     def __hash__(self) -> _int:
         """Equal outputs are one series of one tenant."""
-        return hash(self.block)
+        return hash(self.lead)
 
     def __eq__(self, other: object) -> _bool:
         """Two outputs are one where slot and label block agree."""
-        return isinstance(other, Output) and self.slot is other.slot and self.block == other.block
+        return (
+            isinstance(other, Output)
+            and self.slot is other.slot
+            and self.lead == other.lead
+            and self.rest == other.rest
+        )
 
 
 class Epoch:
@@ -405,11 +419,13 @@ def scan(body: bytes, bounds: _Offsets, cache: SeriesCache, number: _int, tick: 
                             if slot.scan != number:
                                 slot.open(number, touched)
                             chunks = slot.chunks
-                            head = output.frame if size == 18 else frame(len(output.block) + 9)
+                            length = len(output.lead) + len(output.rest) + size
+                            head = output.frame if size == 18 else frame(length)
                             chunks.append(head)
-                            chunks.append(output.block)
+                            chunks.append(output.lead)
+                            chunks.append(output.rest)
                             chunks.append(point)
-                            slot.size += len(head) + len(output.block) + size
+                            slot.size += len(head) + length
                             slot.samples += 1
                     entry = known
                     continue
