@@ -3,7 +3,7 @@
 import os
 import sys
 
-from tests.bench import posts, whole, wire
+from tests.bench import whole, wire
 from tests.peers.registry import COMMAND, missing
 
 GOALS = {20: 3.0, 100: 8.0}
@@ -39,7 +39,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["posts"]:
-        posts.main()
-    else:
-        sys.exit(main())
+    sys.exit(main())

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 import httptools
@@ -77,9 +78,7 @@ async def send(address: tuple[str, int], shards: Sequence[Sequence[bytes]], seco
     until = loop.time() + seconds
     connections = []
     for requests in shards:
-        _, connection = await loop.create_connection(
-            lambda requests=requests: _Connection(requests, sent, until), *address
-        )  # type: ignore[misc]
+        _, connection = await loop.create_connection(partial(_Connection, requests, sent, until), *address)
         connections.append(connection)
     await asyncio.gather(*(connection.done for connection in connections))
     for connection in connections:

@@ -20,7 +20,7 @@ from statistics import median
 
 import uvloop
 
-from tests.bench.load import SERIES_PER_REQUEST, Load, make_load, write_proxy_config
+from tests.bench.load import Load, make_load, write_proxy_config
 from tests.bench.sender import requests_to, send
 from tests.peers.registry import binary, missing
 
@@ -143,7 +143,7 @@ def _listening(log: Path) -> tuple[str, int]:
 
 
 def vmagent_figure(load: Load) -> Figure:
-    """vmagent with one URL and keep rule per tenant, speaking plain remote write 1.0 as we do."""
+    """The other one: vmagent with one URL and keep rule per tenant, speaking plain remote write 1.0 as we do."""
     with tempfile.TemporaryDirectory() as name, sink(Path(name)) as sink_url:
         folder = Path(name)
         port = _free_port()

@@ -79,11 +79,11 @@ def scan_rates(load: Load) -> Iterator[tuple[str, float]]:
             yield f"{name}, {order}", len(blocks) / seconds(once)
 
 
-def _warm_cache(module: ModuleType, load: Load, blocks: list[bytes]) -> object:
+def _warm_cache(module: ModuleType, load: Load, blocks: list[bytes]) -> wire.SeriesCache:
     def never(*_: object) -> None:
         raise AssertionError("a warm series took the slow way")
 
-    cache = module.SeriesCache(never)
+    cache: wire.SeriesCache = module.SeriesCache(never)
     epoch, fate = module.Epoch(1, module.ALWAYS_TO), module.Fate("routed", "", "")
     slots = {tenant: module.Slot(tenant, ("", "")) for tenant in load.tenants}
     families = len(blocks) // len(load.devices)
