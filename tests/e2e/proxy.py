@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ class Proxy:
         self.config_file = folder / "whosegpu.yaml"
         self.data_dir = folder / "data"
         self._log = folder / "proxy.log"
-        self._listen = "127.0.0.1:0"
+        self._listen = self._address = "127.0.0.1:0"
         self._config = config
         command = [sys.executable, "-m", "cli.main", "proxy", "--config", str(self.config_file), "--log-format", "json"]
         environ = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -34,7 +34,7 @@ class Proxy:
     @property
     def url(self) -> str:
         """Where it listens."""
-        return f"http://{self._listen}"
+        return f"http://{self._address}"
 
     @property
     def write_url(self) -> str:
@@ -43,11 +43,12 @@ class Proxy:
 
     def start(self) -> None:
         """Start the process; it is ready when this returns."""
+        self._listen = self._address  # port 0 the first time, the same one again later
         self._write(self._config)
         seen = len(self.events("listening"))
         self.process.spawn()
         self._await(lambda: len(self.events("listening")) > seen, "the proxy to listen")
-        self._listen = self.events("listening")[-1]["address"]
+        self._address = self.events("listening")[-1]["address"]
         self._await(lambda: answers(Call(f"{self.url}/-/ready")), "the proxy to be ready")
 
     def stop(self) -> None:
@@ -66,7 +67,7 @@ class Proxy:
             self._config = config
         return answer
 
-    def push(self, entries: list[Entry], headers: Mapping[str, str] | None = None) -> Answer:
+    def push(self, entries: Iterable[Entry], headers: Mapping[str, str] | None = None) -> Answer:
         """A hand-made remote write."""
         return push(self.write_url, entries, headers)
 
