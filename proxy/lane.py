@@ -17,7 +17,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from itertools import chain
 from typing import Final, Protocol
 
 import structlog
@@ -183,7 +182,10 @@ class Lane:
         self._sent_at = self._common.clock()
         self._sent_refusal = self._refusal
         try:
-            message = b"".join(chain.from_iterable([part.chunks for part in group.parts]))
+            pieces: list[bytes] = []
+            for part in group.parts:
+                pieces += part.chunks
+            message = b"".join(pieces)
             self._upstream.post(self._upstream.encode(message), group.attempt, self._on_reply)
         except Exception:  # noqa: BLE001 - the outermost frame of a callback that serves all lanes: a defect stays here
             _log.exception("lane_failed", tenant=self.tenant)

@@ -14,9 +14,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-import cramjam
-
 from proxy.connection import Connection, failure
+from proxy.core import codec
 from proxy.core.outcome import Reply
 from proxy.target import UpstreamTarget
 
@@ -59,7 +58,7 @@ class HttpUpstream:
     @staticmethod
     def encode(message: bytes) -> bytes:
         """A WriteRequest as this upstream takes it: one snappy block."""
-        return bytes(cramjam.snappy.compress_raw(message))
+        return codec.encode(message)
 
     def post(self, body: bytes, attempt: int, on_reply: Callable[[Reply], None]) -> None:
         """Send `body` (snappy) and call `on_reply` once, not before this returns.

@@ -1,5 +1,6 @@
 """The snappy block around a request: its declared size is looked at before anything is allocated."""
 
+from collections.abc import Callable
 from typing import Final
 
 import cramjam
@@ -9,6 +10,33 @@ from proxy.core.errors import CorruptSnappyError, DeclaredSizeError
 _LONGEST_COPY: Final = 64
 _SHORTEST_TAG: Final = 3
 """Snappy's best element makes 64 bytes out of 3 (format description, section 2.2.2): no block declares more."""
+
+
+SCRATCH_BYTES: Final = 8 << 20
+"""A buffer that is kept between requests: twice the largest request of a lane, and eight of Prometheus' usual ones."""
+
+
+class _Scratch:
+    """A buffer that each call fills anew: cramjam's own results are set to zero first, and then copied all the same."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def fill(self, into: Callable[[bytes, bytearray], int], given: bytes, size: int) -> bytes:
+        """What `into` makes of `given`, which is `size` bytes at most; larger than SCRATCH_BYTES, it is not kept."""
+        buffer = self._buffer if size <= len(self._buffer) else bytearray(size)
+        if len(self._buffer) < size <= SCRATCH_BYTES:
+            self._buffer = buffer
+        return bytes(memoryview(buffer)[: into(given, buffer)])
+
+
+_decoding = _Scratch()
+_encoding = _Scratch()
+
+
+def encode(message: bytes) -> bytes:
+    """A message as one snappy block."""
+    return _encoding.fill(cramjam.snappy.compress_raw_into, message, cramjam.snappy.compress_raw_max_len(message))
 
 
 def declared_size(body: bytes) -> int:
@@ -39,7 +67,7 @@ def decode(body: bytes, limit: int) -> bytes:
     if size * _SHORTEST_TAG > len(body) * _LONGEST_COPY:
         raise CorruptSnappyError(f"the body declares {size} decoded bytes, which {len(body)} bytes cannot hold")
     try:
-        return bytes(cramjam.snappy.decompress_raw(body))
+        return _decoding.fill(cramjam.snappy.decompress_raw_into, body, size)
     except cramjam.DecompressionError:
         raise CorruptSnappyError(
             "the body is not one snappy block; send Content-Encoding: snappy (block format)"

@@ -213,7 +213,7 @@ class _Run:
         gathering.count(fate)
         self._drop_over_limit(standing)
         self._go(point, outputs, held)
-        if standing.feeds and not clash.is_copy and (outputs or not clash.taken):
+        if standing.feeds and not clash.is_copy:
             self._feed(point.time_ms)
 
     def _drop_over_limit(self, standing: Standing) -> None:

@@ -103,17 +103,12 @@ class Output:
         return self.lead + self.rest
 
     def __hash__(self) -> _int:
-        """Equal outputs are one series of one tenant."""
-        return hash(self.lead)
+        """Equal outputs are one series of one tenant, wherever its block is cut."""
+        return hash(self.lead + self.rest)
 
     def __eq__(self, other: object) -> _bool:
         """Two outputs are one where slot and label block agree."""
-        return (
-            isinstance(other, Output)
-            and self.slot is other.slot
-            and self.lead == other.lead
-            and self.rest == other.rest
-        )
+        return isinstance(other, Output) and self.slot is other.slot and self.block == other.block
 
 
 class Epoch:
