@@ -1,8 +1,10 @@
+from dataclasses import replace
+
 import pytest
 
 from proxy.core.errors import CorruptRequestError, MislabelledVersionError
 from proxy.core.labels import LabelSet
-from proxy.core.tenancy import Trust
+from proxy.core.tenancy import DynamicTenants, Trust
 from tests.proxy.core.routing import ALL, tenancy_of
 from tests.proxy.core.scene import MAX_AGE, OTHER_CARD, Document, Scene, Series, card, interval, owner, util
 
@@ -176,11 +178,12 @@ def test_window_that_ends_in_the_future() -> None:
 def test_card_that_two_nodes_list() -> None:
     """A node's open interval is good as long as that node was observed, however lately another one lists the card."""
     scene = Scene(tenancy_of(), card(interval(0, None, ML)), until=10)
-    scene.load(card(interval(-20, -10, NLP)), until=500, node="node-b")
     scene.take(Series(EXPORTER, (5, 1.0)))
-    assert scene.got("ml") == [("ml-0", 5, 1.0)]
+    scene.load(card(interval(-20, -10, NLP)), until=500, node="node-b")
+    scene.take(Series(EXPORTER, (6, 1.0)))
+    assert scene.got("ml") == [("ml-0", 6, 1.0)]
     scene.take(Series(EXPORTER, (10 + MAX_AGE, 1.0)))
-    assert scene.fates() == {"routed": 1, "quarantined:unknown_owner": 1}
+    assert scene.fates() == {"routed": 2, "quarantined:unknown_owner": 1}
 
 
 def test_changed_ownership_voids_only_its_devices() -> None:
@@ -206,6 +209,17 @@ def test_unowned_tenant_loses_what_finds_an_owner() -> None:
         scene.take(Series(EXPORTER, (25, 2.0)))
         assert scene.got("ml") == [("ml-0", 25, 2.0)]
         assert scene.got("idle") == ([("stray-0", 20, "stale")] if policy == "idle" else [])
+
+
+def test_dynamic_tenant_is_found_by_what_was_decided_before() -> None:
+    """When an owner makes a tenant, series that name its namespace and had no claim so far go there from then on."""
+    tenancy = replace(tenancy_of(), dynamic=DynamicTenants())
+    scene = Scene(tenancy, card(interval(0, None, owner("new"))))
+    other, trust = Series({"__name__": "up", "namespace": "new"}, (5, 1.0)), Trust(namespace_label=True)
+    scene.take(other, trust=trust)
+    scene.take(other, Series(EXPORTER, (5, 1.0)), other, trust=trust)
+    assert scene.fates() == {"filtered:no_claim": 2, "routed": 2}
+    assert scene.got("new") == [("new-0", 5, 1.0), ("", 5, 1.0)]
 
 
 @pytest.mark.parametrize("name", ["whosegpu_device_up", "whosegpu_owner_share"])

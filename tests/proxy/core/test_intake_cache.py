@@ -164,6 +164,15 @@ def test_slots_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(scene.intake._decisions._slots) <= 3
 
 
+def test_outputs_of_one_family_do_not_share_a_hash() -> None:
+    """Outputs are found by all of their labels: a family of many series is no long chain in a dictionary."""
+    slot = Slot("t", ("", ""))
+    outputs = [Output(slot, b"family", b"%d" % at) for at in range(1000)]
+    assert len({hash(output) for output in outputs}) > 990
+    assert Output(slot, b"family0") == outputs[0]
+    assert hash(Output(slot, b"family0")) == hash(outputs[0])
+
+
 def test_equal_outputs_are_one() -> None:
     """Two decisions for the same series of the same tenant share one output while it is fed."""
     decisions = _decisions()

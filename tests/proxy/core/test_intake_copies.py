@@ -115,6 +115,18 @@ def test_same_series_in_another_order() -> None:
     assert scene.fates() == {"routed": 2}
 
 
+def test_copy_that_came_joined() -> None:
+    """A series that came with just the labels that ours has is a copy too: however it was put together, ours is one."""
+    fed = Scene(tenancy_of(), FOREVER)
+    fed.take(Series(PLAIN, (10, 1.0)))
+    joined = labels_of(read_series(fed.taken.parts[0].body)[0])
+    for first, second in ((PLAIN, joined), (joined, PLAIN)):
+        scene = Scene(tenancy_of(), FOREVER)
+        scene.take(Series(first, (10, 1.0)), Series(second, (10, 1.0)))
+        assert scene.got("ml") == [("ml-0", 10, 1.0)]
+        assert scene.fates() == {"routed": 1, COPIED: 1}
+
+
 def test_replicas_are_no_copies() -> None:
     """Each replica of a high-availability pair brings its own sample: the store chooses."""
     scene = Scene(tenancy_of(), FOREVER)

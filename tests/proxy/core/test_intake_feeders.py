@@ -79,6 +79,15 @@ def test_hand_over_where_another_goes_on() -> None:
     assert scene.got("ml") == [("ml-0", 20, "stale")]
 
 
+def test_one_that_began_again_feeds() -> None:
+    """A series that ended and began again keeps ours going when another one ends."""
+    scene = _fed()
+    scene.take(Series(E1, (15, STALE), (20, 1.0)))
+    scene.take(Series(E2, (25, 2.0)), Series(E1, (26, 1.0)))
+    scene.take(Series(E2, (30, STALE)))
+    assert scene.got("ml") == []
+
+
 def test_silent_feeder_comes_back() -> None:
     """A series that fell silent and comes back feeds ours again, and is not taken for the only one."""
     scene = Scene(tenancy_of(), FOR_LONG, until=2000)
