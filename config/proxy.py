@@ -95,7 +95,11 @@ class QuarantineConfig(Section):
 
 
 class DeliveryConfig(Section):
-    """What happens to parts that a tenant's store has not accepted yet."""
+    """What happens to parts that a tenant's store has not accepted yet.
+
+    There is no durable queue yet: only `timeout` has an effect, and what a store has not accepted by then goes back
+    to its sender with 503.
+    """
 
     park_after: Milliseconds = 1_000
     """Wait this long for a store before its part is queued on disk and acknowledged. Default 1s; longer lets one slow
