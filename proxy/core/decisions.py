@@ -20,6 +20,9 @@ from proxy.core.wire import ALWAYS_FROM, ALWAYS_TO, Epoch, Fate, Output, Slot
 SLOTS: Final = 100_000
 """(tenant, cluster, replica) triples, and owners, remembered; beyond it they are forgotten and made anew."""
 
+RESTS_BYTES: Final = 64 << 20
+"""Second pieces of label blocks that are kept to be shared, about one of 300 bytes for each of 200,000 devices."""
+
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
@@ -49,6 +52,7 @@ class Decisions:
         self._until: dict[str, int] = {}
         self._slots: dict[tuple[str, tuple[str, str]], Slot] = {}
         self._rests: dict[bytes, bytes] = {}
+        self._rests_bytes = 0
         self._owners: dict[OwnerLabels, OwnerLabels] = {}
         self._generation = 0
 
@@ -138,8 +142,11 @@ class Decisions:
         lead, rest = encode_text_labels(pairs[:cut]), encode_text_labels(pairs[cut:])
         if lead + rest == block:
             return block, b""
-        if len(self._rests) >= SLOTS:
+        if rest not in self._rests:
+            self._rests_bytes += len(rest)
+        if self._rests_bytes > RESTS_BYTES:
             self._rests.clear()
+            self._rests_bytes = len(rest)
         return lead, self._rests.setdefault(rest, rest)
 
     def _dynamic_tenants(self) -> int:

@@ -122,7 +122,18 @@ def encode_labels(pairs: Iterable[tuple[bytes, bytes]]) -> bytes:
 
 def encode_text_labels(pairs: Iterable[tuple[str, str]]) -> bytes:
     """As `encode_labels`, for text; what most series share is encoded once."""
-    return b"".join([_encode_text_label(pair) for pair in pairs])
+    return b"".join(
+        [
+            _encode_text_label(pair)
+            if len(pair[1]) <= _SHARED_CHARACTERS
+            else _encode_label(pair[0].encode(), pair[1].encode())
+            for pair in pairs
+        ]
+    )
+
+
+_SHARED_CHARACTERS: Final = 128
+"""Longer values are hardly shared, and a sender that invents them would fill the memory."""
 
 
 @lru_cache(1 << 16)

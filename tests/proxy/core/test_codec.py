@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.core.codec import declared_size, decode
+from proxy.core.codec import SCRATCH_BYTES, declared_size, decode, encode
 from proxy.core.errors import CorruptSnappyError, DeclaredSizeError, RequestError
 from tests.proxy.core.scene import Series, util, varint
 
@@ -37,10 +37,10 @@ def test_empty_message() -> None:
 def no_decoder(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails a test in which the decoder, which allocates what is declared, is called."""
 
-    def _called(body: bytes) -> None:
+    def _called(body: bytes, buffer: bytearray) -> None:
         pytest.fail(f"asked to decode {body!r}")
 
-    monkeypatch.setattr("proxy.core.codec.cramjam.snappy.decompress_raw", _called)
+    monkeypatch.setattr("proxy.core.codec.cramjam.snappy.decompress_raw_into", _called)
 
 
 @pytest.mark.usefixtures("no_decoder")
@@ -93,6 +93,23 @@ def test_no_snappy_block(body: bytes) -> None:
         decode(body, LIMIT)
     assert caught.value.status == 400
     assert "\n" not in caught.value.sentence
+
+
+def test_nothing_of_another_request() -> None:
+    """A buffer is filled anew for each request: what is decoded, or refused, has nothing of the one before."""
+    long, short = b"secret" * 1000, b"x" * 10
+    for _ in range(2):
+        assert decode(encode(long), LIMIT) == long
+        with pytest.raises(CorruptSnappyError):
+            decode(varint(6000) + encode(short)[1:] * 40, LIMIT)
+        assert decode(encode(short), LIMIT) == short
+
+
+@pytest.mark.parametrize("size", [0, 1, SCRATCH_BYTES - 1, SCRATCH_BYTES, SCRATCH_BYTES + 1])
+def test_encoded(size: int) -> None:
+    """A message is encoded as one block, also one that is longer than the buffer that is kept."""
+    message = bytes(size)
+    assert decode(encode(message), size) == message
 
 
 @pytest.mark.fuzz

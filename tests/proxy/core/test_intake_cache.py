@@ -173,6 +173,16 @@ def test_outputs_of_one_family_do_not_share_a_hash() -> None:
     assert hash(Output(slot, b"family0")) == hash(outputs[0])
 
 
+def test_shared_pieces_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What outputs share is kept up to a number of bytes, whatever a sender invents."""
+    monkeypatch.setattr("proxy.core.decisions.RESTS_BYTES", 5000)
+    scene = Scene(tenancy_of(), HANDED_OVER)
+    for at in range(30):
+        scene.take(Series(util(note="n" * 2000, pod=str(at), z=str(at)), (10, 1.0)))
+        assert len(scene.got("ml")) == 1
+        assert sum(map(len, scene.intake._decisions._rests)) <= 5000
+
+
 def test_equal_outputs_are_one() -> None:
     """Two decisions for the same series of the same tenant share one output while it is fed."""
     decisions = _decisions()
