@@ -32,7 +32,7 @@ GROUP_BYTES: Final = 4 << 20
 """Uncompressed bytes of a request after which no further part joins: an eighth of what Prometheus takes (32 MiB)."""
 GROUP_SAMPLES: Final = 10_000
 """Samples likewise: what vmagent sends at once, below the burst that Cortex and Mimir allow a tenant (50,000)."""
-BUSY_SECONDS: Final = 0.010
+BUSY_SECONDS: Final = 0.100
 """A crowded lane is held only if its last request ended so recently."""
 
 _STOPPED: Final = Retryable("stopping")

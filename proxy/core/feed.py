@@ -16,6 +16,12 @@ from proxy.core.wire import ALWAYS_FROM, Entry, Fate, Output, frame, varint
 FEEDING_MS: Final = 5 * 60 * 1000
 """How long after its newest sample an inbound series still feeds: Prometheus' lookback, after which a series ends."""
 
+FEEDERS: Final = 64
+"""Series that may feed one at a time: an exporter repeats a value for each replica of a card, 48 at most in practice."""
+
+RIVALS: Final = 4
+"""Values of one time that are compared with a new one: those of other senders of the same series are few."""
+
 
 @dataclass(slots=True)
 class Marker:
@@ -51,10 +57,10 @@ def holds(entry: Entry, at_ms: int) -> bool:
 
 
 def rivals(output: Output, entry: Entry, at_ms: int) -> tuple[Entry, ...]:
-    """The other entries that have given the output a value of that very time."""
+    """The other entries that have given the output a value of that very time, the latest RIVALS of them."""
     if len(output.feeders) == 1 and output.feeders[0] is entry:
         return ()
-    return tuple(other for other in output.feeders if other is not entry and other.last_ms == at_ms)
+    return tuple(other for other in output.feeders if other is not entry and other.last_ms == at_ms)[-RIVALS:]
 
 
 def fed_by_others(output: Output, entry: Entry, at_ms: int) -> bool:
@@ -95,10 +101,9 @@ def marker_entry(block: bytes, at_ms: int) -> bytes:
 
 
 def attach(entry: Entry, known: dict[Output, Output]) -> None:
-    """Note that `entry` feeds its outputs."""
+    """Make the outputs of `entry` known; it feeds them from its first sample on that they are given."""
     for output in entry.outputs:
         known.setdefault(output, output)
-        output.feeders = (*output.feeders, entry)
 
 
 def rejoin(entry: Entry, known: dict[Output, Output]) -> None:
@@ -116,10 +121,11 @@ def detach(entry: Entry, known: dict[Output, Output]) -> None:
 
 
 def is_alone(entry: Entry, at_ms: int) -> bool:
-    """Whether nothing else feeds the outputs of `entry`, so that it may take the fast way.
+    """Whether nothing else feeds the outputs of `entry`, which feeds them from now on: so that it may take the fast way.
 
-    Feeders that ended, or have been silent for FEEDING_MS, are let go; they come back by the slow way. Those that are
-    left lose the fast way, because two series that feed one output must be compared at each sample.
+    Feeders that ended, or have been silent for FEEDING_MS, are let go, and the oldest of more than FEEDERS; they come
+    back by the slow way. Those that are left lose the fast way, because two series that feed one output must be
+    compared at each sample.
     """
     alone = True
     for output in entry.outputs:
@@ -129,6 +135,6 @@ def is_alone(entry: Entry, at_ms: int) -> bool:
         live = [other for other in others if not other.ended and other.last_ms >= at_ms - FEEDING_MS]
         for other in others:
             other.fast = False
-        output.feeders = (*live, entry)
+        output.feeders = (*live[1 - FEEDERS :], entry)
         alone = alone and not live
     return alone
