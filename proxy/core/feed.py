@@ -17,7 +17,7 @@ FEEDING_MS: Final = 5 * 60 * 1000
 """How long after its newest sample an inbound series still feeds: Prometheus' lookback, after which a series ends."""
 
 FEEDERS: Final = 64
-"""Series that may feed one at a time: an exporter repeats a value for each replica of a card, 48 at most in practice."""
+"""Series that may feed one at a time: an exporter repeats a value for each replica of a card, which has 48 at most."""
 
 RIVALS: Final = 4
 """Values of one time that are compared with a new one: those of other senders of the same series are few."""
@@ -121,7 +121,7 @@ def detach(entry: Entry, known: dict[Output, Output]) -> None:
 
 
 def is_alone(entry: Entry, at_ms: int) -> bool:
-    """Whether nothing else feeds the outputs of `entry`, which feeds them from now on: so that it may take the fast way.
+    """Whether nothing else feeds the outputs of `entry`, which feeds them from now on, so that it may go the fast way.
 
     Feeders that ended, or have been silent for FEEDING_MS, are let go, and the oldest of more than FEEDERS; they come
     back by the slow way. Those that are left lose the fast way, because two series that feed one output must be

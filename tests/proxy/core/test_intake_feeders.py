@@ -1,5 +1,6 @@
 import pytest
 
+from proxy.core.feed import FEEDERS
 from tests.proxy.core.routing import ALL, tenancy_of
 from tests.proxy.core.scene import STALE, Document, Scene, Series, card, interval, owner, util
 
@@ -77,6 +78,15 @@ def test_hand_over_where_another_goes_on() -> None:
     assert scene.got("ml") == []
     scene.take(Series(E2, (26, 4.0)))
     assert scene.got("ml") == [("ml-0", 20, "stale")]
+
+
+def test_feeders_are_bounded() -> None:
+    """Of very many series that are one of ours only so many are remembered, be they copies or successors."""
+    for step in (0.0, 0.001):
+        scene = Scene(tenancy_of(), FOREVER)
+        scene.take(*(Series(util(pod=f"p{at}"), (10 + at * step, 1.0)) for at in range(300)))
+        assert max(len(output.feeders) for output in scene.intake._decisions.outputs) <= FEEDERS
+        assert scene.fates() == ({"routed": 300} if step else {"routed": 1, "quarantined:shared_not_split": 299})
 
 
 def test_one_that_began_again_feeds() -> None:
