@@ -21,7 +21,7 @@ from starlette.types import Receive, Scope, Send
 from config.problems import ConfigError
 from proxy.core.errors import ProxyError
 from proxy.core.owners import OwnersQuery, OwnerView
-from proxy.core.senders import Senders
+from proxy.core.senders import CHALLENGE, Senders
 from proxy.page import owners_page
 
 WRITE_PATHS: Final = frozenset({"/api/v1/push", "/api/v1/write"})
@@ -155,8 +155,10 @@ def _is_loopback(host: str) -> bool:
 
 def _add_errors(app: App) -> None:
     async def proxy_error(_request: Request, error: Exception) -> Response:
-        status = error.status if isinstance(error, ProxyError) else 500
-        return _problem(status, error.sentence if isinstance(error, ProxyError) else "internal")
+        if not isinstance(error, ProxyError):
+            return _problem(500, "internal")
+        asks = {"WWW-Authenticate": CHALLENGE} if error.status == HTTPStatus.UNAUTHORIZED else None
+        return _problem(error.status, error.sentence, asks)
 
     async def http_error(_request: Request, error: Exception) -> Response:
         if not isinstance(error, StarletteHTTPException):

@@ -27,7 +27,7 @@ from proxy.core.errors import (
 from proxy.core.gathering import Taken
 from proxy.core.negotiate import check_request
 from proxy.core.outcome import Outcome, Refused, Retryable, answer
-from proxy.core.senders import Sender, Senders
+from proxy.core.senders import CHALLENGE, Sender, Senders
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -192,7 +192,7 @@ async def _reply(send: Send, answered: Answer) -> None:
         headers.append((b"content-type", b"text/plain; charset=utf-8"))
         headers.append((b"x-content-type-options", b"nosniff"))
     if answered.status == 401:  # noqa: PLR2004 - the status
-        headers.append((b"www-authenticate", b'Bearer realm="whosegpu", Basic realm="whosegpu"'))
+        headers.append((b"www-authenticate", CHALLENGE.encode()))
     if answered.status == 405:  # noqa: PLR2004 - the status
         headers.append((b"allow", b"POST"))
     if answered.status == 408:  # noqa: PLR2004 - the status; what comes next is the rest of that body (RFC 9110 15.5.9)

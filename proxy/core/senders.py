@@ -5,9 +5,13 @@ import binascii
 import hmac
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from proxy.core.errors import UnauthenticatedError
 from proxy.core.tenancy import Trust
+
+CHALLENGE: Final = 'Bearer realm="whosegpu", Basic realm="whosegpu"'
+"""What a 401 asks for in WWW-Authenticate (RFC 9110 11.6.1)."""
 
 
 @dataclass(frozen=True, slots=True)

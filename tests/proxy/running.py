@@ -31,7 +31,9 @@ class Running:
     address: Address
     config_file: Path
 
-    async def ask(self, method: str, path: str, headers: Mapping[str, str] | None = None, body: bytes = b"") -> Answer:
+    async def ask(
+        self, method: str, path: str, headers: Mapping[str, str] | None = None, body: bytes | None = None
+    ) -> Answer:
         """One request on a connection of its own."""
         return await ask(self.address, request(method, path, headers, body))
 
