@@ -1,0 +1,145 @@
+"""The books over the whole way: random configurations, ownership and requests, and whatever the upstreams answer."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.batch import Batch, Part
+from proxy.core.books import Books
+from proxy.core.gathering import Moment, Taken
+from proxy.core.outcome import Refusal, Refused, Reply, Retryable
+from proxy.core.tenancy import Tenancy, Trust
+from proxy.ingest import combine
+from proxy.lane import Common, Lane
+from proxy.pacer import Pacer
+from tests.proxy.core.ledger import World
+from tests.proxy.core.scene import Document, points_of, read_series
+from tests.proxy.core.worlds import (
+    BAD,
+    COPIES,
+    DEVICES,
+    LAST,
+    OTHERS,
+    TIMES,
+    TRUSTS,
+    Request,
+    cards,
+    requests,
+    tenancies,
+)
+from tests.proxy.fakes import FakeLoop, FakeUpstream
+
+pytestmark = pytest.mark.fuzz
+
+KINDS = ["value", "value", "histogram", "stale", "exemplar"]
+REPLIES = [
+    *(Reply(status) for status in (200, 204, 204, 202, 400, 404, 413, 401, 403, 429, 500, 503, 302, 100)),
+    *(Reply(0, error=word) for word in ("refused", "timeout", "reset")),
+]
+DOCUMENTS = st.integers(20, LAST).flatmap(lambda until: st.tuples(cards(until), st.just(until)))
+Step = tuple[list[Document], int] | Request | Reply
+STEPS = st.lists(
+    st.one_of(
+        DOCUMENTS,
+        requests([*DEVICES, *OTHERS, *BAD, *COPIES], KINDS, TIMES),
+        requests([*DEVICES, *OTHERS], KINDS, TIMES),
+        st.sampled_from(REPLIES),
+        st.sampled_from(REPLIES),
+    ),
+    min_size=3,
+    max_size=16,
+)
+
+
+@dataclass
+class Pipeline:
+    """An intake, a lane for each tenant, and upstreams that answer when told; and a ledger of what they were sent."""
+
+    world: World
+    refusal: Refusal
+    loop: FakeLoop = field(default_factory=FakeLoop)
+    upstreams: dict[str, FakeUpstream] = field(default_factory=dict)
+    lanes: dict[str, Lane] = field(default_factory=dict)
+    batches: list[tuple[Taken, Batch]] = field(default_factory=list)
+    ended: Counter[tuple[str, type]] = field(default_factory=Counter)
+
+    @property
+    def books(self) -> Books:
+        return self.world.scene.intake.books
+
+    def take(self, request: Request) -> None:
+        """Take a request and put its parts into their lanes, as `Delivery` does."""
+        body = b"".join(self.world._series(labels, points).to_bytes() for labels, points in request)
+        taken = self.world.scene.intake.take(body, self.world.trust, Moment(0, 1))
+        self.books.received["prom", "1.0"] += taken.received
+        batch = Batch(self.loop, len(taken.parts))
+        self.batches.append((taken, batch))
+        for part in taken.parts:
+            lane = self.lanes.get(part.tenant) or self._lane(part.tenant)
+            lane.put(Part(part.pair, part.chunks, part.size, part.samples, batch, part.made, part.exemplars))
+        self.loop.advance(0.1)
+
+    def answer(self, reply: Reply) -> None:
+        """Let every upstream with a request in flight answer it so."""
+        for tenant, upstream in self.upstreams.items():
+            if upstream.busy:
+                samples = sum(
+                    len([value for _, value in points_of(series) if not str(value).startswith("exemplar")])
+                    for series in read_series(upstream.posts[-1])
+                )
+                kind = 2 if 200 <= reply.status < 300 else 4 if reply.status in (400, 404, 413) else 5
+                self.ended[tenant, (Delivered, Refused, Retryable)[(2, 4, 5).index(kind)]] += samples
+                upstream.reply(reply)
+        self.loop.advance(0.1)
+
+    def _lane(self, tenant: str) -> Lane:
+        upstream = self.upstreams[tenant] = FakeUpstream()
+        common = Common(Pacer(self.loop), lambda *_: None, self.loop.time, lambda: 0)
+        lane = self.lanes[tenant] = Lane(tenant, upstream, self.refusal, self.books.tenant(tenant), common)
+        return lane
+
+
+class Delivered:
+    """How parts ended that the upstream took."""
+
+
+@given(tenancies(), TRUSTS, STEPS, st.sampled_from(["partial", "whole"]), st.sampled_from(REPLIES))
+def test_books_balance_whatever_upstreams_answer(
+    tenancy: Tenancy, trust: Trust, steps: list[Step], refusal: Refusal, last: Reply
+) -> None:
+    """Each sample has one fate, each part ends once, and what the books say was delivered is what upstreams took."""
+    line = Pipeline(World.of(tenancy, trust), refusal)
+    for step in steps:
+        match step:
+            case Reply():
+                line.answer(step)
+            case (list() as devices, int(until)):
+                line.world.load(devices, until)
+            case list():
+                line.take(step)
+    while any(upstream.busy for upstream in line.upstreams.values()):
+        line.answer(last)
+    assert line.books.imbalances() == ()
+    assert all(batch.open == 0 for _, batch in line.batches)
+    for tenant, books in line.books.tenants.items():
+        own = sum(books.dropped[reason] for reason in ("labels_per_series", "collision"))
+        assert books.delivered == line.ended[tenant, Delivered]
+        assert books.dropped.total() - own == line.ended[tenant, Refused]
+        assert books.queued == books.recovered == 0
+    _answers_follow(line)
+
+
+def _answers_follow(line: Pipeline) -> None:
+    """Retryable outranks permanent, that outranks success, for each request by itself."""
+    for taken, batch in line.batches:
+        outcomes = [(trouble.tenant, trouble.outcome) for trouble in batch.troubles]
+        status = combine(taken, outcomes).status
+        if any(isinstance(outcome, Retryable) for _, outcome in outcomes):
+            assert status == 503
+        elif taken.refusals or outcomes:
+            assert status == 400
+        else:
+            assert status == 204
