@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.core.errors import RequestError
+from proxy.core.wire import ALWAYS_TO
 from tests.fuzz.mutations import corpus, mutants
 from tests.proxy.core.router import NO_PAIR, Part, Router, To, Way
 from tests.proxy.core.twins import Twin
@@ -16,7 +17,7 @@ def _two_tenants(known: bytes, at_ms: int, _router: Router) -> Way:
     """One tenant sees series as sent, another under other labels; each second is decided anew."""
     period = at_ms >> 10 << 10
     to = (To("raw", NO_PAIR, known), To("owner", ("c", str(len(known) % 2)), known[::-1]))
-    return Way(to[: 1 + len(known) % 2], period, period + (1 << 10), device=len(known) % 3 == 0)
+    return Way(to[: 1 + len(known) % 2], period, min(period + (1 << 10), ALWAYS_TO), device=len(known) % 3 == 0)
 
 
 @given(seed=st.integers(0, 1 << 48))

@@ -3,6 +3,7 @@
 `walk` is the reference: every entry goes the slow way and nothing is remembered.
 """
 
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -51,6 +52,12 @@ Policy = Callable[[bytes, int, "Router"], Way]
 def as_sent(block: bytes, _at_ms: int, _router: "Router") -> Way:
     """Everything goes to one tenant, unchanged."""
     return Way((To("a", NO_PAIR, block),))
+
+
+def _cut(block: bytes) -> tuple[bytes, bytes]:
+    """A label block in two pieces, at any place, or in one."""
+    at = len(block) * (zlib.crc32(block) % 5) // 4
+    return block[:at], block[at:]
 
 
 @dataclass(slots=True)
@@ -140,7 +147,7 @@ class Router:
         entry.epoch = self.epochs[way.epoch]
         entry.generation = entry.epoch.generation
         entry.fate = self._fate(way)
-        entry.outputs = tuple(wire.Output(self._slot(to), to.block) for to in way.to)
+        entry.outputs = tuple(wire.Output(self._slot(to), *_cut(to.block)) for to in way.to)
         entry.from_ms, entry.to_ms = way.from_ms, way.to_ms
         entry.device = way.device
         entry.fast = way.kept

@@ -161,13 +161,15 @@ def test_a_costly_entry_takes_several_places() -> None:
 
 
 def test_what_an_entry_costs() -> None:
-    """An entry costs its block, its outputs and their blocks; a block that an output shares with it counts once."""
+    """An entry costs its block, its outputs and both pieces of theirs; a block that an output shares counts once."""
     entry = _entry(1)
     assert cost_of(entry) == COST
     entry.outputs = (Output(SLOT, entry.block),)
     assert cost_of(entry) == COST + OUTPUT_BYTES
     entry.outputs = (Output(SLOT, entry.block), Output(SLOT, b"x" * 50))
     assert cost_of(entry) == COST + 2 * OUTPUT_BYTES + 50
+    entry.outputs = (Output(SLOT, b"x" * 50, b"y" * 70),)
+    assert cost_of(entry) == COST + OUTPUT_BYTES + 120
 
 
 def test_changed_outputs_are_accounted_for() -> None:

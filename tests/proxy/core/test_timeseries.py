@@ -87,6 +87,8 @@ def test_unknown_fields_are_taken(twin: Twin, message: str, kind: int) -> None:
 CUT = {
     "a label": UP + b"\x0a\x05\x0a\x01",
     "a name": blob(1, b"\x0a\x05up"),
+    "a label's value": blob(1, blob(1, b"up") + b"\x12\x05abcd"),
+    "a label's value before its length": blob(1, blob(1, b"up") + b"\x12"),
     "a sample": UP + b"\x12\x10" + b"\x09",
     "a value": UP + blob(2, b"\x09\x00\x00"),
     "a time": UP + blob(2, b"\x10\x80"),
@@ -106,8 +108,9 @@ CUT = {
 @pytest.mark.parametrize("entry", CUT.values(), ids=CUT.keys())
 def test_what_is_cut_is_refused(twin: Twin, entry: bytes) -> None:
     """A field that is cut, or goes on behind the message that holds it, is refused at every level."""
-    with pytest.raises(MalformedSeriesError):
-        twin.timeseries.parse_series(entry + b"\x01\x02", 0, len(entry))
+    for behind in (b"", b"\x01\x02"):
+        with pytest.raises(MalformedSeriesError):
+            twin.timeseries.parse_series(entry + behind, 0, len(entry))
 
 
 HISTOGRAM_FIELDS = {
@@ -189,6 +192,7 @@ LABELS = {
     "an empty value": (label(b"a", b""), (b"a", b"")),
     "127 bytes": (label(b"n" * 127, b"v" * 127), (b"n" * 127, b"v" * 127)),
     "128 bytes": (label(b"n" * 128, b"v" * 128), (b"n" * 128, b"v" * 128)),
+    "a name that ends as a value begins": (label(b"n" * 129 + b"\x12", b"v" * 17), (b"n" * 129 + b"\x12", b"v" * 17)),
     "a long value": (label(b"a", b"v" * 20_000), (b"a", b"v" * 20_000)),
     "padded lengths": (blob(1, blob(1, b"a", 1) + blob(2, b"1", 4), 2), (b"a", b"1")),
     "padded tags": (blob(1, tag(1, 2, 1) + b"\x01a" + tag(2, 2, 4) + b"\x011"), (b"a", b"1")),

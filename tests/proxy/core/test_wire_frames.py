@@ -102,6 +102,12 @@ def test_a_request_of_2_0_is_told(wire: ModuleType, body: bytes) -> None:
         wire.frames(body)
 
 
+@pytest.mark.parametrize("field", [blob(1, b""), blob(3, META)])
+def test_one_field_of_1_0_makes_a_request_of_1_0(wire: ModuleType, field: bytes) -> None:
+    """Fields of 2.0 beside entries or metadata are only left behind: that is no request of 2.0."""
+    assert wire.frames(blob(4, b"up") + field + blob(5, b"")).dropped == 2
+
+
 def test_only_unknown_fields_are_an_empty_request(wire: ModuleType) -> None:
     """A body without any field of 1.0 or 2.0 is an empty request; to refuse it would bar later versions."""
     assert wire.frames(number(2, 1) + blob(7, b"x")).bounds == []

@@ -248,11 +248,12 @@ def test_what_an_entry_remembers(twin: Twin) -> None:
 
 
 def test_equal_outputs(wire: ModuleType) -> None:
-    """Outputs are one where they have one slot and one label block, so that what feeds them is found."""
+    """Outputs are one where they have one slot and one label block, wherever it is cut: so what feeds them is found."""
     slots = [wire.Slot("a", NO_PAIR), wire.Slot("a", NO_PAIR)]
     first = wire.Output(slots[0], SERIES[0])
-    assert first == wire.Output(slots[0], bytes(bytearray(SERIES[0])))
-    assert hash(first) == hash(wire.Output(slots[0], bytes(bytearray(SERIES[0]))))
+    for at in range(len(SERIES[0]) + 1):
+        other = wire.Output(slots[0], SERIES[0][:at], SERIES[0][at:])
+        assert (other, hash(other), other.block, other.frame) == (first, hash(first), SERIES[0], first.frame)
     assert first != wire.Output(slots[1], SERIES[0])
     assert first != wire.Output(slots[0], SERIES[1])
     assert first != SERIES[0]

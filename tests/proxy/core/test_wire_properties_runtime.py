@@ -174,6 +174,8 @@ STRICTER: Final = {
     "labels that are a number": number(1, 1),
     "labels of four bytes": fixed32(1, b"abcd"),
     "samples that are a number": UP + number(2, 1),
+    "samples of eight bytes that look like one": UP + double(2, b"\x10\x01" * 4),
+    "labels of four bytes that look like one": fixed32(1, b"\x0a\x00\x12\x00"),
     "exemplars of eight bytes": UP + double(3, 1.0),
     "histograms that are a number": UP + number(4, 1),
     "a name that is a number": blob(1, number(1, 1)),

@@ -198,7 +198,11 @@ SHAPES = {
     "a label more": UP + label(b"z", b"1") + sample(),
     "a padded length": UP + blob(2, double(1, 1.0) + number(2, NOW_MS), 1),
     "a padded time": UP + blob(2, double(1, 1.0) + number(2, NOW_MS, 1)),
-    "a short time, padded to six bytes": UP + blob(2, double(1, 1.0) + number(2, 1, 5)),
+    "another number in the place of the time": UP + blob(2, double(1, 1.0) + number(3, NOW_MS)),
+    "another number in the place of the time, no value": UP + blob(2, number(3, NOW_MS)),
+    "a short sample of zero and more": UP + blob(2, number(2, 1, 3)) + number(7, 1),
+    "an unknown field like a sample": UP + blob(7, sample()[2:]),
+    "an unknown field like a sample of zero": UP + blob(7, sample(None)[2:]),
     "a sample of 18 bytes with a short time": UP
     + blob(2, double(1, 1.0) + number(2, 1, 2) + number(7, 1) + b"\x38\x01"),
 }
@@ -206,18 +210,30 @@ SHAPES = {
 
 @pytest.mark.parametrize("entry", SHAPES.values(), ids=SHAPES.keys())
 def test_other_shapes_give_what_the_slow_way_gives(twin: Twin, entry: bytes) -> None:
-    """An entry of any shape comes out as if nothing were known, between entries that go the fast way."""
+    """An entry of any other shape goes the slow way, between entries that go the fast one."""
     router = _warm(twin)
     body = request(UP + sample(3.0), entry, UP + sample(4.0))
     assert router.scan(body) == Router(twin, kept=False).walk(body)
-    assert UP + sample(3.0) not in router.slow
+    assert router.slow == [entry]
     assert router.refused == 0
+
+
+def test_a_padded_time_is_a_time(twin: Twin) -> None:
+    """A small time that is padded to six bytes is no other time: it goes the fast way as it is."""
+    router = _warm(twin)
+    point = blob(2, double(1, 1.0) + number(2, 1, 5))
+    assert router.scan(request(UP + point)) == _sole(UP, point)
+    assert router.slow == []
+    assert router.cache.entries[UP].last_ms == NOW_MS
 
 
 MALFORMED = {
     "a sample cut": UP + sample()[:-1],
     "a sample that ends in a cut time": UP + blob(2, double(1, 1.0) + b"\x10" + b"\x80" * 6),
     "a sample too long": UP + b"\x12\x11" + sample()[2:],
+    "a sample too short": UP + b"\x12\x0f" + sample()[2:],
+    "a sample of zero with a cut time": UP + b"\x12\x05\x10" + b"\x80" * 5 + b"\x01",
+    "a sample of zero, too long": UP + b"\x12\x08" + sample(None)[2:],
     "a value of four bytes": UP + b"\x12\x10\x0d" + sample()[3:],
     "a label cut": UP[:-1] + sample(),
     "one byte": b"\x0a",
