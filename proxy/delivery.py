@@ -21,7 +21,7 @@ from proxy.endpoints import Embedded, Target, make_target
 from proxy.lane import Common, Lane, Upstream
 from proxy.pacer import Pacer
 from proxy.upstream import HttpUpstream
-from store.schema import store_path
+from store import store_path
 
 ANSWER_SECONDS: Final = 20.0
 """A sender gives up at 30 s and sends again; it is answered before that (remote-write facts R5)."""

@@ -9,8 +9,7 @@ from typing import Final
 import structlog
 
 from proxy.core.outcome import Reply
-from store.errors import StoreBodyError, StoreError
-from store.samples import SampleStore
+from store import SampleStore, StoreBodyError, StoreError
 
 _TAKEN: Final = Reply(204)
 _log: Final = structlog.get_logger()

@@ -64,8 +64,8 @@ class Work(Protocol):
         """What a request may take."""
         ...
 
-    def take(self, body: bytes, sender: Sender) -> Taken:
-        """Decide on a decoded request; raises RequestError."""
+    async def take(self, body: bytes, sender: Sender) -> Taken:
+        """Decide on a decoded request; raises RequestError, and then has counted nothing of it."""
         ...
 
     async def carry_out(self, taken: Taken, sender: Sender, attempt: int) -> Iterable[tuple[str, Outcome]]:
@@ -144,7 +144,7 @@ class WriteEndpoint:
         self._inflight += 1
         try:
             body = await _read_body(receive, headers.get(b"content-length"), limits)
-            taken = self._work.take(codec.decode(body, limits.decoded_bytes), sender)
+            taken = await self._work.take(codec.decode(body, limits.decoded_bytes), sender)
             attempt = _attempt(headers.get(b"retry-attempt"))
             return combine(taken, await self._work.carry_out(taken, sender, attempt))
         finally:

@@ -127,9 +127,13 @@ class Proxy:
             limits.compressed_bytes, limits.decoded_bytes, limits.inflight_requests, limits.read_timeout / 1000
         )
 
-    def take(self, body: bytes, sender: Sender) -> Taken:
+    async def take(self, body: bytes, sender: Sender) -> Taken:
         """Decide on a decoded request and enter it into the books; raises RequestError."""
-        taken = self._intake.take(body, sender.trust, Moment(now_ms(), int(time.monotonic())))
+        taken = Taken()
+        for some in self._intake.take_slices(body, sender.trust, Moment(now_ms(), int(time.monotonic()))):
+            if taken.received:
+                await asyncio.sleep(0)
+            taken.add(some)
         self.books.received[sender.name, VERSION_1] += taken.received
         self.books.fields_dropped += taken.fields_dropped
         if taken.metadata:

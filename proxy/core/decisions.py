@@ -17,7 +17,7 @@ from proxy.core.tenancy import Tenancy, Trust
 from proxy.core.timeseries import encode_text_labels
 from proxy.core.wire import ALWAYS_FROM, ALWAYS_TO, Epoch, Fate, Output, Slot
 
-SLOTS: Final = 100_000
+SLOTS: Final = 20_000
 """(tenant, cluster, replica) triples, and owners, remembered; beyond it they are forgotten and made anew."""
 
 RESTS_BYTES: Final = 64 << 20

@@ -49,7 +49,7 @@ def explain_lines(text: str, at_ms: int, trust: Trust, tenancy: Tenancy, fleet: 
     Raises TextFormatError, LabelError.
     """
     out = []
-    for line in text.splitlines():
+    for line in text.split("\n"):
         if line.strip() and not line.lstrip().startswith("#"):
             sample = parse_series(line.strip())
             time_ms = at_ms if sample.at_ms is None else sample.at_ms
@@ -110,6 +110,7 @@ _REASONS = {
     "shared_not_split": "the device is shared or divided, and its values are not split yet",
     "unknown_owner": "the owner's namespace is not known yet",
     "unmapped_namespace": "the owner's namespace belongs to no tenant; list it under a tenant's namespaces",
+    "unowned": "nobody's, and `unowned` says to drop it",
     "invalid_tenant": "the owner's namespace cannot be a tenant id, or is the id of a tenant that does not list it",
 }
 

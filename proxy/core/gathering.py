@@ -76,6 +76,17 @@ class Taken:
         if len(self.refusals) < SENTENCES and sentence not in self.refusals:
             self.refusals.append(sentence)
 
+    def add(self, other: "Taken") -> None:
+        """Do what is to be done with another part of the request, after what is to be done already."""
+        self.parts += other.parts
+        self.held += other.held
+        self.refusals += other.refusals[: SENTENCES - len(self.refusals)]
+        self.refused += other.refused
+        self.received += other.received
+        self.exemplars_dropped += other.exemplars_dropped
+        self.metadata += other.metadata
+        self.fields_dropped += other.fields_dropped
+
 
 class Gathering:
     """The request in hand. `number` tells slots apart from scan to scan."""

@@ -10,7 +10,8 @@ belongs as of its own time.
 - Only routed and filtered decisions are kept. What is quarantined or rejected is decided anew each time.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 from ownership import DeviceKey, Fleet
 from proxy.core import wire
@@ -20,6 +21,9 @@ from proxy.core.gathering import Gathering, Moment, Taken
 from proxy.core.series_cache import CacheBudget
 from proxy.core.sorter import Limits, Sorter
 from proxy.core.tenancy import Tenancy, Trust
+
+SLICE: Final = 10_000
+"""Entries taken in one go: what vmagent sends at most, and a second of work where each is new."""
 
 
 class Intake:
@@ -38,17 +42,29 @@ class Intake:
 
         Raises RequestError where the body is no request: nothing is counted then, and nothing has changed.
         """
+        taken = Taken()
+        for some in self.take_slices(body, trust, moment):
+            taken.add(some)
+        return taken
+
+    def take_slices(self, body: bytes, trust: Trust, moment: Moment) -> Iterator[Taken]:
+        """As `take`, but SLICE entries at a time, so that a caller can see to others in between; at least one.
+
+        A slice is a request of its own as far as markers and their successors are concerned. Raises RequestError at
+        the first slice only.
+        """
         frames = wire.frames(body)
         sorter = self._sorters.get(trust)
         if sorter is None:
             sorter = self._sorters[trust] = Sorter(trust, self._decisions, self._limits, self._budget)
-        self._scans += 1
-        gathering = sorter.gathering = Gathering(self._scans, moment, self.books)
-        gathering.touched = wire.scan(body, frames.bounds, sorter.cache, self._scans, moment.tick)
-        gathering.taken.received += sorter.cache.fast_samples
-        gathering.taken.metadata = len(frames.metadata)
-        gathering.taken.fields_dropped = frames.dropped
-        return gathering.finish(self._decisions)
+        yield Taken(metadata=len(frames.metadata), fields_dropped=frames.dropped)
+        for first in range(0, len(frames.bounds), 2 * SLICE):
+            self._scans += 1
+            gathering = sorter.gathering = Gathering(self._scans, moment, self.books)
+            bounds = frames.bounds[first : first + 2 * SLICE]
+            gathering.touched = wire.scan(body, bounds, sorter.cache, self._scans, moment.tick)
+            gathering.taken.received += sorter.cache.fast_samples
+            yield gathering.finish(self._decisions)
 
     def ownership_changed(
         self, node: str, changed: Iterable[DeviceKey], keys: Iterable[DeviceKey], until_ms: int
