@@ -29,9 +29,9 @@ MINE = block(("__name__", "up"), ("tenant", "mine"))
 
 
 def _warm(twin: Twin, way: Way | None = None, known: bytes = UP) -> Router:
-    """A router that has seen one plain sample of a series."""
+    """A router that has seen plain samples of a series, and expects that one again and again."""
     router = Router(twin) if way is None else Router(twin, lambda *_: way)
-    router.scan(request(known + sample()))
+    router.scan(request(known + sample(), known + sample()))
     return router
 
 
