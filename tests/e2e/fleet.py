@@ -60,14 +60,16 @@ def device(uuid: str, *intervals: Tree, sharing: str = "exclusive", instance: st
     }
 
 
-def write(path: Path, node: str, devices: Iterable[Tree], *, from_ms: int | None = None) -> Path:
-    """Write a node's document all at once; it says that the node is observed, from an hour ago, for an hour to come."""
+def write(
+    path: Path, node: str, devices: Iterable[Tree], *, from_ms: int | None = None, until_ms: int | None = None
+) -> Path:
+    """Write a node's document all at once; by default the node is observed from an hour ago for an hour to come."""
     document = {
         "version": 1,
         "revision": now_ms(),
         "node": node,
         "observed_from": now_ms() - 3_600_000 if from_ms is None else from_ms,
-        "observed_until": now_ms() + 3_600_000,
+        "observed_until": now_ms() + 3_600_000 if until_ms is None else until_ms,
         "devices": list(devices),
     }
     unfinished = path.with_suffix(".new")
