@@ -7,12 +7,12 @@ from typing import Final
 from proxy.core.owners import OwnersQuery, OwnerView
 
 _STYLE: Final = """
-:root { color-scheme: light dark; font: 15px/1.45 system-ui, sans-serif; }
-body { margin: 2rem auto; max-width: 78rem; padding: 0 1rem; }
+:root { color-scheme: light dark; font: 14px/1.45 system-ui, sans-serif; }
+body { margin: 2rem auto; max-width: 100rem; padding: 0 1rem; }
 h1 { font-size: 1.35rem; margin: 0 0 .25rem; }
 p { margin: .25rem 0 1rem; opacity: .75; }
 table { border-collapse: collapse; width: 100%; }
-th, td { text-align: left; padding: .4rem .7rem; border-bottom: 1px solid #8884; }
+th, td { white-space: nowrap; text-align: left; padding: .4rem .7rem; border-bottom: 1px solid #8884; }
 th { font-weight: 600; }
 td.mono { font-family: ui-monospace, monospace; font-size: .9em; }
 tr.idle td, tr.unknown td { opacity: .65; }
@@ -20,7 +20,7 @@ form { margin: 0 0 1rem; }
 input { font: inherit; padding: .2rem .4rem; }
 """
 
-_COLUMNS: Final = ("Node", "GPU", "Model", "Tenant", "Namespace", "Pod", "Controller", "Since")
+_COLUMNS: Final = ("Node", "GPU", "Model", "Tenant", "Namespace", "Pod", "Controller", "Since (UTC)")
 _NOBODY: Final = {"idle": "idle", "unknown": "unknown", "unattributed": "no pod's"}
 
 
@@ -47,6 +47,11 @@ def owners_page(views: Sequence[OwnerView], query: OwnersQuery) -> str:
 """
 
 
+def _short(time: str | None) -> str:
+    """A time of RFC 3339 to the second, as people read it; all of it stands in the cell's title."""
+    return "" if time is None else time.partition(".")[0].replace("T", " ")
+
+
 def _row(view: OwnerView) -> str:
     instance = f" / {view.gpu_instance_id}" if view.gpu_instance_id else ""
     controller = " ".join(part for part in (view.controller_kind, view.controller_name) if part)
@@ -59,7 +64,7 @@ def _row(view: OwnerView) -> str:
         ("", view.namespace or ""),
         (' class="mono"', view.pod or ""),
         ("", controller),
-        ("", view.since or ""),
+        (f' title="{escape(view.since or "")}"', _short(view.since)),
     )
     inside = "".join(f"<td{attributes}>{escape(text)}</td>" for attributes, text in cells)
     return f'<tr class="{view.state}">{inside}</tr>'
