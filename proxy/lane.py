@@ -26,7 +26,7 @@ from proxy.core.books import TenantBooks
 from proxy.core.outcome import DELIVERED, Delivered, Outcome, Refusal, Refused, Reply, Retryable, judge
 from proxy.pacer import Pacer
 
-_log: Final = structlog.get_logger(__name__)
+_log: Final = structlog.get_logger()
 
 GROUP_BYTES: Final = 4 << 20
 """Uncompressed bytes of a request after which no further part joins: an eighth of what Prometheus takes (32 MiB)."""
@@ -188,7 +188,7 @@ class Lane:
             message = b"".join(pieces)
             self._upstream.post(self._upstream.encode(message), group.attempt, self._on_reply)
         except Exception:  # noqa: BLE001 - the outermost frame of a callback that serves all lanes: a defect stays here
-            _log.exception("lane_failed", tenant=self.tenant)
+            _log.exception("lane failed", tenant=self.tenant)
             self._on_reply(_INTERNAL)
 
     async def drain(self) -> None:
@@ -254,9 +254,9 @@ class Lane:
         reason = "" if isinstance(outcome, Delivered) else outcome.reason
         if reason and reason != self._reason:
             said = reply.body.decode("utf-8", "replace")
-            _log.warning("upstream_trouble", tenant=self.tenant, reason=reason, said=said)
+            _log.warning("upstream in trouble", tenant=self.tenant, reason=reason, said=said)
         elif not reason and self._reason:
-            _log.info("upstream_recovered", tenant=self.tenant)
+            _log.info("upstream recovered", tenant=self.tenant)
         self._reason = reason
 
     def _wake(self) -> None:

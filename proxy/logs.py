@@ -1,4 +1,8 @@
-"""How the services log: JSON where nobody looks, a console where somebody does. The only place that sets it up."""
+"""How the services log: JSON where nobody looks, a console where somebody does. The only place that sets it up.
+
+An event is a short lower-case sentence that never changes, so that it can be searched for; what changes stands in keys
+(`error`, `path`, `tenant`, `reason`).
+"""
 
 import logging
 import sys

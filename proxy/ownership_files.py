@@ -62,9 +62,8 @@ class OwnershipFiles:
         if before not in (None, document.node):
             self._changed(self._fleet.remove(str(before)))
         if any(node == document.node for other, node in self._nodes.items() if other != path):
-            _log.warning(
-                "two ownership files tell of one node, the later one counts", node=document.node, path=str(path)
-            )
+            mend = "name one of them in ownership.files; until then the one that changes last counts"
+            _log.warning("two ownership files tell of one node", node=document.node, path=str(path), mend=mend)
         self._nodes[path] = document.node
         try:
             self._changed(self._fleet.replace(document, static=True))

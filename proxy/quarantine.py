@@ -22,7 +22,7 @@ from proxy.core.record import QuarantineRecord, frame
 from proxy.core.retention import Held, Keep, surplus
 from proxy.segments import SegmentLog
 
-_log: Final = structlog.get_logger(__name__)
+_log: Final = structlog.get_logger()
 
 _SUFFIX: Final = ".q"
 
@@ -141,7 +141,7 @@ class Quarantine:
             try:
                 self._apply(await loop.run_in_executor(self._writer, self._commit, group))
             except Exception as error:  # noqa: BLE001 - the outermost frame of a task: nobody may be left waiting
-                _log.exception("quarantine_commit_failed")
+                _log.exception("quarantine commit failed")
                 for append in group:
                     append.error = StorageError(f"storage: the quarantine failed: {error}")
             for append in group:
@@ -170,7 +170,7 @@ class Quarantine:
             for run in self._runs(ready, effect):
                 self._write(run, effect)
         except OSError as error:
-            _log.error("quarantine_write_failed", error=str(error))
+            _log.error("quarantine not written", error=str(error))
             for append in ready:
                 if append.frames:
                     append.error = StorageError(f"storage: the quarantine cannot be written: {error}")
@@ -219,7 +219,7 @@ class Quarantine:
             gone = self._contents.pop(seq).samples
             effect.waiting.subtract(gone)
             effect.dropped[reason] += gone.total()
-            _log.warning("quarantine_dropped", reason=reason, samples=gone.total())
+            _log.warning("quarantine dropped samples", reason=reason, samples=gone.total())
 
 
 def _encode(append: _Append) -> None:

@@ -19,7 +19,7 @@ import structlog
 from proxy import durable
 from proxy.core.record import RecordError, Scan, frame, scan
 
-_log: Final = structlog.get_logger(__name__)
+_log: Final = structlog.get_logger()
 
 _ASIDE_SUFFIX: Final = ".torn"
 _ASIDE_FILES: Final = 8  # a crash makes one at most; older ones go, so that a crash loop cannot fill the disk
@@ -123,7 +123,7 @@ class SegmentLog:
             try:
                 take(seq, payload)
             except RecordError as error:
-                _log.warning("record_unreadable", path=str(path), error=str(error))
+                _log.warning("record not readable", path=str(path), error=str(error))
                 unread.append(frame(payload))
             else:
                 whole.append(frame(payload))
@@ -139,7 +139,7 @@ class SegmentLog:
         aside = self._path(seq, _ASIDE_SUFFIX)
         durable.replace(aside, damaged)
         self.torn_bytes += len(damaged)
-        _log.warning("segment_damaged", path=str(self._path(seq)), moved_aside=str(aside), torn_bytes=len(damaged))
+        _log.warning("segment damaged", path=str(self._path(seq)), moved_aside=str(aside), torn_bytes=len(damaged))
 
     def _forget_asides(self) -> None:
         for seq in self._numbers(_ASIDE_SUFFIX)[:-_ASIDE_FILES]:

@@ -91,7 +91,7 @@ class Proxy:
         proxy._tasks = [asyncio.create_task(proxy._files.watch()), asyncio.create_task(proxy._trim())]
         proxy.not_ready = ""
         if not wire.COMPILED:
-            _log.warning("wire module is not compiled: same answers, slower", mend="install a C compiler, reinstall")
+            _log.warning("wire module not compiled", mend="same answers, slower; install a C compiler, then reinstall")
         return proxy
 
     async def stop(self) -> None:

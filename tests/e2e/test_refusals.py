@@ -104,7 +104,7 @@ def test_what_a_store_refuses_for_good_is_dropped_for_its_tenant(store: Cortex, 
         assert set(found.by("upstream_requests_total", "code", tenant=strict)) == {"400"}
         assert "400" not in found.by("upstream_requests_total", "code", tenant="vision")
         assert set(found.by("requests_total", "code")) == {"204", "400"}
-        said = on.through.events("upstream_trouble")
+        said = on.through.events("upstream in trouble")
         assert [(each["tenant"], "series has too many labels" in each["said"]) for each in said] == [(strict, True)]
 
 
@@ -115,7 +115,7 @@ def test_a_sender_is_told_whose_part_was_refused_and_no_more(store: Cortex, tmp_
         answer = on.through.push([(labels, [(fleet.now_ms(), 1.0)])])
         strict = tenant_of(on.through, "strict")
         assert (answer.status, answer.body.decode()) == (400, f"upstream_400_partial: tenant {strict}\n")
-        assert any("of-strict" in each["said"] for each in on.through.events("upstream_trouble"))
+        assert any("of-strict" in each["said"] for each in on.through.events("upstream in trouble"))
 
 
 def test_a_store_that_is_too_busy_makes_its_sender_wait(store: Cortex, tmp_path: Path) -> None:

@@ -257,6 +257,6 @@ def test_full_disk(tmp_path: Path) -> None:
         check=True,
         cwd=ROOT,
     )
-    lines = [line for line in done.stdout.splitlines() if "quarantine_write_failed" not in line]
+    lines = [line for line in done.stdout.splitlines() if "quarantine not written" not in line]
     assert lines == ["0", "refused 503", "refused 503", "waiting 1", "3"]
     assert [int(record.entry[:8]) for record in _on_disk(tmp_path)] == [0, 3]
