@@ -4,7 +4,6 @@ Lines are read here first, so that a mistake in one of many is told with its num
 """
 
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from config.load import load
 from config.problems import ConfigError
 from config.settings import Settings
 from ownership import DocumentError, Fleet, parse_document
+from proxy.clock import now_ms
 from proxy.core.assemble import compile_tenancy
 from proxy.core.errors import ProxyError, TextFormatError
 from proxy.core.explain import Explanation, explain
@@ -82,7 +82,7 @@ def explanations(question: Question) -> Explanations:
     if not lines:
         raise CommandError("there is no series to explain; give one like 'up{job=\"x\"}'")
     if question.config is not None:
-        return _decided_here(lines, _now_ms() if at_ms is None else at_ms, question.config)
+        return _decided_here(lines, now_ms() if at_ms is None else at_ms, question.config)
     api = ProxyApi(question.url or DEFAULT_URL, question.token_file)
     return _asked([text for _, text, _ in lines], at_ms, api)
 
@@ -118,10 +118,6 @@ def _time(text: str) -> int:
         return parse_time(text)
     except TextFormatError as error:
         raise CommandError(f"--at: {error}") from error
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def _asked(lines: list[str], at_ms: int | None, api: ProxyApi) -> Explanations:

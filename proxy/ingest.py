@@ -9,8 +9,10 @@ finds any trusts their numbers.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass
+from http import HTTPStatus
+from types import MappingProxyType
 from typing import Any, Final, Protocol
 
 import structlog
@@ -36,7 +38,21 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 RETRY_AFTER_SECONDS: Final = 5
 """What a sender is told to wait with a 503: its own longest backoff, so that one tenant stops no shard for longer."""
 
-_ATTEMPT_DIGITS: Final = 7
+ANSWER_CHARACTERS: Final = 1000
+"""Of the tenants in a 503: Prometheus logs the first 1024 bytes of an answer."""
+
+_ATTEMPT_DIGITS: Final = 7  # more attempts than a sender makes in its lifetime
+
+_TEXT_HEADERS: Final = ((b"content-type", b"text/plain; charset=utf-8"), (b"x-content-type-options", b"nosniff"))
+_STATUS_HEADERS: Final[Mapping[int, tuple[bytes, bytes]]] = MappingProxyType(
+    {
+        HTTPStatus.UNAUTHORIZED: (b"www-authenticate", CHALLENGE.encode()),
+        HTTPStatus.METHOD_NOT_ALLOWED: (b"allow", b"POST"),
+        # What comes next on the connection is the rest of that body (RFC 9110 15.5.9).
+        HTTPStatus.REQUEST_TIMEOUT: (b"connection", b"close"),
+        HTTPStatus.SERVICE_UNAVAILABLE: (b"retry-after", str(RETRY_AFTER_SECONDS).encode()),
+    }
+)
 
 _log: Final = structlog.get_logger()
 
@@ -99,13 +115,15 @@ def combine(taken: Taken, ended: Iterable[tuple[str, Outcome]]) -> Answer:
     """
     outcomes = list(ended)
     status = max(answer(outcome for _, outcome in outcomes), 400 if taken.refusals else 204)
-    if status == 503:  # noqa: PLR2004 - the status
+    if status == HTTPStatus.NO_CONTENT:
+        return Answer(status)
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
         waiting = sorted({f"{tenant} ({o.reason})" for tenant, o in outcomes if isinstance(o, Retryable)})
-        return Answer(503, f"retry: not delivered yet: {', '.join(waiting)}"[:1000])
+        return Answer(status, f"retry: not delivered yet: {', '.join(waiting)}"[:ANSWER_CHARACTERS])
     sentences = list(taken.refusals)
     sentences += sorted({f"{o.reason}: tenant {tenant}" for tenant, o in outcomes if isinstance(o, Refused)})
     more = f" (first of {taken.refused})" if taken.refused > len(taken.refusals) else ""
-    return Answer(status, ("; ".join(sentences) + more).replace("\n", " ") if status != 204 else "")  # noqa: PLR2004
+    return Answer(status, ("; ".join(sentences) + more).replace("\n", " "))
 
 
 class WriteEndpoint:
@@ -189,15 +207,8 @@ async def _reply(send: Send, answered: Answer) -> None:
     headers: list[tuple[bytes, bytes]] = []
     if body:
         headers.append((b"content-length", str(len(body)).encode()))
-        headers.append((b"content-type", b"text/plain; charset=utf-8"))
-        headers.append((b"x-content-type-options", b"nosniff"))
-    if answered.status == 401:  # noqa: PLR2004 - the status
-        headers.append((b"www-authenticate", CHALLENGE.encode()))
-    if answered.status == 405:  # noqa: PLR2004 - the status
-        headers.append((b"allow", b"POST"))
-    if answered.status == 408:  # noqa: PLR2004 - the status; what comes next is the rest of that body (RFC 9110 15.5.9)
-        headers.append((b"connection", b"close"))
-    if answered.status == 503:  # noqa: PLR2004 - the status
-        headers.append((b"retry-after", str(RETRY_AFTER_SECONDS).encode()))
+        headers += _TEXT_HEADERS
+    if answered.status in _STATUS_HEADERS:
+        headers.append(_STATUS_HEADERS[answered.status])
     await send({"type": "http.response.start", "status": answered.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

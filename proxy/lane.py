@@ -22,6 +22,7 @@ from typing import Final, Protocol
 import structlog
 
 from proxy.batch import Part
+from proxy.clock import now_ms
 from proxy.core.books import TenantBooks
 from proxy.core.outcome import DELIVERED, Delivered, Outcome, Refusal, Refused, Reply, Retryable, judge
 from proxy.pacer import Pacer
@@ -52,10 +53,6 @@ class Upstream(Protocol):
         """Let go of everything; a request in flight is still told, as an error or as it ends."""
 
 
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
 @dataclass(frozen=True, slots=True)
 class Common:
     """What all lanes of a proxy share.
@@ -67,7 +64,7 @@ class Common:
     pacer: Pacer
     observe: Callable[[str, str, float], None]
     clock: Callable[[], float] = time.monotonic
-    now_ms: Callable[[], int] = _now_ms
+    now_ms: Callable[[], int] = now_ms
 
 
 class _Group:

@@ -22,6 +22,7 @@ from config.redacted import redacted
 from config.settings import Settings
 from ownership import Changes, Fleet
 from proxy.batch import Batch
+from proxy.clock import now_ms
 from proxy.configured import Configured, configure
 from proxy.core import wire
 from proxy.core.books import Books
@@ -50,11 +51,6 @@ TRIM_SECONDS: Final = 60.0
 """How often old records leave the quarantine when nothing new comes in."""
 
 _log: Final = structlog.get_logger()
-
-
-def now_ms() -> int:
-    """Milliseconds since the epoch."""
-    return time.time_ns() // 1_000_000
 
 
 class Proxy:

@@ -23,8 +23,9 @@ from cli.demo.scraping import metadata_request
 from cli.demo.sender import Sender
 from cli.demo.stop import Stop
 from cli.demo.workplace import Workplace, workplace
-from cli.demo.world import World, now_ms
+from cli.demo.world import World
 from cli.terminal import console
+from proxy.clock import now_ms
 
 TURN_SECONDS: Final = 1.0
 SEND_AFTER_SECONDS: Final = 2.5  # ownership files are read once a second; real remote write waits up to 5 s

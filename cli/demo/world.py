@@ -1,6 +1,5 @@
 """The simulated cluster as it goes on: owners change, labelers tell of them, exporters are scraped."""
 
-import time
 from random import Random
 
 from cli.demo.exporter import Exporter
@@ -8,11 +7,7 @@ from cli.demo.hardware import NODES
 from cli.demo.scraping import Request, Scrape, scrape, write_request
 from cli.demo.simulation import HandOver, begin, document, hand_over
 from cli.demo.workplace import Workplace
-
-
-def now_ms() -> int:
-    """Milliseconds since the epoch."""
-    return time.time_ns() // 1_000_000
+from proxy.clock import now_ms
 
 
 class World:
