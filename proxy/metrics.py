@@ -110,8 +110,7 @@ class ProxyMetrics:
         yield from self._state()
 
     def _fates(self) -> Iterator[Metric]:
-        lines = list(self._books.fates())
-        of = {kind: [fate for fate in lines if fate.kind == kind] for kind in _KINDS}
+        fates = list(self._books.fates())
         yield _counter(
             "whosegpu_samples_received",
             "Samples and native histograms in decoded requests",
@@ -122,23 +121,25 @@ class ProxyMetrics:
             "whosegpu_samples_rejected",
             "Samples refused as bad",
             ("reason",),
-            (((fate.detail,), fate.samples) for fate in of[REJECTED]),
+            (((fate.detail,), fate.samples) for fate in fates if fate.kind == REJECTED),
         )
         yield _counter(
             "whosegpu_samples_filtered",
             "Samples that no tenant keeps",
             ("tenant", "rule"),
-            (((fate.tenant, fate.detail), fate.samples) for fate in of[FILTERED]),
+            (((fate.tenant, fate.detail), fate.samples) for fate in fates if fate.kind == FILTERED),
         )
         yield _counter(
             "whosegpu_samples_quarantined",
             "Samples that were put into quarantine",
             ("reason",),
-            (((fate.detail,), fate.samples) for fate in of[QUARANTINED]),
+            (((fate.detail,), fate.samples) for fate in fates if fate.kind == QUARANTINED),
         )
-        for kind in (DUPLICATE, ROUTED):
-            total = sum(fate.samples for fate in of[kind])
-            yield _counter(f"whosegpu_samples_{kind}", _KINDS[kind], (), [((), total)])
+        for kind, text in (
+            (DUPLICATE, "Copies of an exporter, and samples sent again"),
+            (ROUTED, "Samples that became parts for tenants"),
+        ):
+            yield _counter(f"whosegpu_samples_{kind}", text, (), [((), self._books.total(kind))])
 
     def _tenants(self) -> Iterator[Metric]:
         tenants = sorted(self._books.tenants.items())
@@ -224,14 +225,6 @@ class ProxyMetrics:
         ):
             yield _gauge(name, text, (), [((), value)])
 
-
-_KINDS: Final = {
-    ROUTED: "Samples that became parts for tenants",
-    FILTERED: "",
-    REJECTED: "",
-    QUARANTINED: "",
-    DUPLICATE: "Copies of an exporter, and samples sent again",
-}
 
 _Values = Iterable[tuple[tuple[str, ...], float]]
 

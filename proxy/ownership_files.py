@@ -12,8 +12,15 @@ from typing import Final
 
 import structlog
 
-from ownership import Changes, DocumentError, Fleet, NodeDocument, OwnershipError, parse_document
-from ownership.document import DOCUMENT_BYTES
+from ownership import (
+    DOCUMENT_BYTES,
+    Changes,
+    DocumentError,
+    Fleet,
+    NodeDocument,
+    OwnershipError,
+    parse_document,
+)
 
 LOOK_SECONDS: Final = 1.0
 """A file system's time stamps are no finer on some volumes, and a person who edits a file waits no longer."""

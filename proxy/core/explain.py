@@ -5,7 +5,7 @@ from typing import Any
 
 from ownership import Fleet, Holding, Unknown
 from proxy.core.errors import MissingNameError
-from proxy.core.labels import LabelSet
+from proxy.core.labels import METRIC_NAME, LabelSet
 from proxy.core.relabel import Step, steps
 from proxy.core.route import Claim, Decision, decide
 from proxy.core.tenancy import Tenancy, Trust
@@ -59,7 +59,7 @@ def explain_lines(text: str, at_ms: int, trust: Trust, tenancy: Tenancy, fleet: 
 
 def explain(labels: LabelSet, at_ms: int, trust: Trust, tenancy: Tenancy, fleet: Fleet) -> Explanation:
     """What becomes of a sample of `labels` at `at_ms`; raises MissingNameError, as traffic is refused for it."""
-    if not labels.get("__name__"):
+    if not labels.get(METRIC_NAME):
         raise MissingNameError(f"a series without __name__: {str(labels)[:200]}")
     decision = decide(labels, at_ms, trust, tenancy, fleet)
     return Explanation(

@@ -1,6 +1,6 @@
 """What one request brings together: parts for tenants, samples to hold back, and what its sender is told."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -31,7 +31,7 @@ class TenantPart(NamedTuple):
     """
 
     tenant: str
-    pair: tuple[str, str]
+    pair: Hashable
     chunks: list[bytes]
     size: int
     samples: int
@@ -155,9 +155,8 @@ class Gathering:
             fate.samples += 1
         for slot in self.touched:
             if slot.samples or slot.exemplars:
-                pair: tuple[str, str] = slot.pair  # type: ignore[assignment]  # Decisions makes all slots
                 part = TenantPart(
-                    str(slot.tenant), pair, slot.chunks, slot.size, slot.samples, slot.made, slot.exemplars
+                    str(slot.tenant), slot.pair, slot.chunks, slot.size, slot.samples, slot.made, slot.exemplars
                 )
                 self.taken.parts.append(part)
             slot.chunks = []

@@ -8,11 +8,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ownership import DeviceKey, Fleet, Holding, Owner, Unknown
+from ownership import DeviceKey, Fleet, Holding, Owner, Unknown, device_key
 from proxy.core.books import FILTERED, QUARANTINED, REJECTED, ROUTED
-from proxy.core.labels import LabelSet
+from proxy.core.labels import METRIC_NAME, LabelSet
 from proxy.core.relabel import apply
 from proxy.core.tenancy import Tenancy, Tenant, Trust
+from proxy.core.wire import ALWAYS_FROM, ALWAYS_TO
 
 NEVER_BELIEVED: Final = frozenset(
     {
@@ -31,7 +32,7 @@ JOINED_LABELS: Final = frozenset(
 )
 """Labels that only we put on a device series (interface 5)."""
 
-ALWAYS: Final = (-(1 << 62), 1 << 62)
+ALWAYS: Final = (ALWAYS_FROM, ALWAYS_TO)
 """A window of time without ends, in ms."""
 
 UNKNOWN_OWNER: Final = "unknown_owner"
@@ -87,7 +88,7 @@ def decide(labels: LabelSet, at_ms: int, trust: Trust, tenancy: Tenancy, fleet: 
     """The decision for `labels` at `at_ms`."""
     if labels.get("job") in trust.trusted_jobs:
         return _decide_trusted(labels, at_ms, tenancy, fleet)
-    key = _device_key(labels)
+    key = device_key(labels.get)
     if tenancy.ownership and key is not None:
         return _decide_device(labels, at_ms, key, tenancy, fleet)
     wanted: list[_Wanted] = [(tenant, tenant.view, labels) for tenant in (*tenancy.raw, *tenancy.joined)]
@@ -132,11 +133,6 @@ def owner_labels(owner: Owner, node: str) -> dict[str, str]:
     }
 
 
-def _device_key(labels: LabelSet) -> DeviceKey | None:
-    uuid = labels.get("UUID")
-    return DeviceKey(uuid, labels.get("GPU_I_ID")) if uuid.startswith("GPU-") else None
-
-
 def _judge(wanted: Iterable[_Wanted], tenancy: Tenancy, *, rules: bool = True) -> tuple[Claim, ...]:
     """Each claim with its tenant's rules applied, in file order; a tenant has one claim, its first."""
     first: dict[str, _Wanted] = {}
@@ -155,7 +151,7 @@ def _judge_one(wanted: _Wanted, labels_per_series: int, *, rules: bool) -> Claim
         return Claim(tenant, why, labels, None, f"write_relabel_configs[{verdict.dropped_by}]")
     if not verdict.labels.pairs:
         return Claim(tenant, why, labels, None, "no_labels")
-    if not verdict.labels.get("__name__"):
+    if not verdict.labels.get(METRIC_NAME):
         return Claim(tenant, why, labels, None, "no_name")
     return Claim(tenant, why, labels, verdict.labels, over_limit=len(verdict.labels.pairs) > labels_per_series)
 
@@ -243,9 +239,9 @@ def _unowned(held: Decision, part: LabelSet, wanted: list[_Wanted], tenancy: Ten
 
 def _decide_trusted(labels: LabelSet, at_ms: int, tenancy: Tenancy, fleet: Fleet) -> Decision:
     """The labeler's own series: already attributed, so rules do not apply and nothing is joined (design 5)."""
-    name = labels.get("__name__")
+    name = labels.get(METRIC_NAME)
     wanted: list[_Wanted] = [(tenant, tenant.view, labels) for tenant in (*tenancy.raw, *tenancy.joined)]
-    key = _device_key(labels)
+    key = device_key(labels.get)
     window = ALWAYS
     holding: Holding | Unknown | None = None
     if name.startswith("whosegpu_device_") or name == "whosegpu_finding":

@@ -11,14 +11,9 @@ from proxy.core import feed
 from proxy.core.books import QUARANTINED, REJECTED, ROUTED
 from proxy.core.clash import find_clash
 from proxy.core.decisions import Decisions, Resolved
-from proxy.core.errors import (
-    LabelNameLengthError,
-    LabelValueLengthError,
-    MissingNameError,
-    SeriesError,
-)
+from proxy.core.errors import LabelNameLengthError, LabelValueLengthError, MissingNameError, SeriesError
 from proxy.core.gathering import Gathering, Moment, is_held_back, stale_fate
-from proxy.core.labels import LabelSet
+from proxy.core.labels import METRIC_NAME, LabelSet
 from proxy.core.route import SHARED, Decision
 from proxy.core.series_cache import CacheBudget
 from proxy.core.tenancy import Trust
@@ -43,7 +38,7 @@ class Limits:
 def label_set(series: Series, limits: Limits) -> LabelSet:
     """The labels of an entry, canonical and within limits; raises SeriesError."""
     labels = LabelSet.of(series.text_labels())
-    if not labels.get("__name__"):
+    if not labels.get(METRIC_NAME):
         raise MissingNameError(f"a series without __name__: {str(labels)[:SHOWN]}")
     for name, value in series.labels:
         if len(name) > limits.label_name_bytes:

@@ -5,7 +5,7 @@ other words: it reads the documents as they were generated, and nothing of the c
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field, replace
 
 from proxy.core.labels import LabelSet
@@ -39,7 +39,7 @@ class Delivered:
     """A sample as a tenant got it."""
 
     tenant: str
-    pair: tuple[str, str]
+    pair: Hashable
     labels: LabelSet
     at: float
     value: float | str
