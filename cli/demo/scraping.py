@@ -9,13 +9,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-import cramjam
-
 from cli.demo.exporter import FAMILIES, Exporter, Labels
 from cli.demo.hardware import Node
 from cli.demo.simulation import Cluster
 from proto.prompb.remote_pb2 import WriteRequest
 from proto.prompb.types_pb2 import MetricMetadata
+from proxy.core import codec
 
 STALE: Final[float] = struct.unpack("<d", (0x7FF0000000000002).to_bytes(8, "little"))[0]
 """Prometheus' stale marker, one certain NaN (prometheus/prometheus model/value/value.go)."""
@@ -73,7 +72,7 @@ def metadata_request() -> Request:
 
 
 def _compressed(request: WriteRequest) -> bytes:
-    return bytes(cramjam.snappy.compress_raw(request.SerializeToString()))
+    return codec.encode(request.SerializeToString())
 
 
 def _relabelled(node: Node, labels: Labels) -> Labels:
