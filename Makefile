@@ -83,9 +83,9 @@ $(VENV)/dev: requirements/dev.txt | $(VENV)/installed
 	$(PIP) install --require-hashes -r requirements/dev.txt
 	@touch $@
 
-# Compiles wire where it can; an older build would hide the source, so it goes first.
-$(VENV)/built: pyproject.toml setup.py $(wildcard proxy/core/wire.py proxy/core/wire.pxd) $(VENV)/installed
-	@rm -f proxy/core/wire.*.so
+# Compiles the hot modules where it can; an older build would hide the source, so it goes first.
+$(VENV)/built: pyproject.toml setup.py $(wildcard proxy/core/wire.p* proxy/core/fields.p*) $(VENV)/installed
+	@rm -f proxy/core/wire.*.so proxy/core/fields.*.so
 	$(PIP) install --quiet --no-deps --no-build-isolation --editable .
 	@ls proxy/core/wire.*.so >/dev/null 2>&1 || \
 		echo "whosegpu: proxy/core/wire is not compiled (no C compiler?) and runs as plain Python: same answers, slower"

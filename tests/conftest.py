@@ -14,7 +14,8 @@ import pytest
 pytest_plugins = ["tests.peers.plugin"]
 
 _ROOT = Path(__file__).parent.parent
-_WIRE_SOURCES = (_ROOT / "proxy/core/wire.py", _ROOT / "proxy/core/wire.pxd")
+_COMPILED = ("fields", "wire")
+_CORE = _ROOT / "proxy/core"
 _THREAD_GRACE_SECONDS = 5
 
 _outside: list[str] = []
@@ -32,8 +33,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _refuse_stale_build() -> None:
-    newest = max((source.stat().st_mtime for source in _WIRE_SOURCES if source.exists()), default=0.0)
-    stale = [built.name for built in _WIRE_SOURCES[0].parent.glob("wire.*.so") if built.stat().st_mtime < newest]
+    stale = [
+        built.name
+        for name in _COMPILED
+        for built in _CORE.glob(f"{name}.*.so")
+        if any(built.stat().st_mtime < source.stat().st_mtime for source in _CORE.glob(f"{name}.p*"))
+    ]
     if stale:
         pytest.exit(
             f"{stale[0]} is older than its source and hides it: run `make compiled`, or delete it", returncode=4

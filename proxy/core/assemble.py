@@ -20,6 +20,16 @@ class RuleProblem:
     sentence: str
 
 
+def rule_problems(settings: Settings) -> tuple[RuleProblem, ...]:
+    """Every relabel rule that cannot be used, for settings of which no tenancy can be made."""
+    problems: list[RuleProblem] = []
+    for order, tenant in enumerate(settings.tenants):
+        _rules(tenant.write_relabel_configs, ("tenants", order, "write_relabel_configs"), problems)
+    if settings.dynamic_tenants is not None:
+        _rules(settings.dynamic_tenants.write_relabel_configs, ("dynamic_tenants", "write_relabel_configs"), problems)
+    return tuple(problems)
+
+
 def compile_tenancy(settings: Settings, before: Tenancy | None = None) -> Tenancy | tuple[RuleProblem, ...]:
     """The tenancy, or every relabel rule that cannot be used.
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from ownership import DeviceKey, Fleet
-from proxy.core import wire
+from proxy.core import fields, wire
 from proxy.core.books import Books
 from proxy.core.decisions import Decisions
 from proxy.core.gathering import Gathering, Moment, Taken
@@ -53,7 +53,7 @@ class Intake:
         A slice is a request of its own as far as markers and their successors are concerned. Raises RequestError at
         the first slice only.
         """
-        frames = wire.frames(body)
+        frames = fields.frames(body)
         sorter = self._sorters.get(trust)
         if sorter is None:
             sorter = self._sorters[trust] = Sorter(trust, self._decisions, self._limits, self._budget)
@@ -88,8 +88,3 @@ class Intake:
     def cached_series(self) -> int:
         """Series remembered, over all senders."""
         return sum(len(sorter.cache.entries) for sorter in self._sorters.values())
-
-    @property
-    def cached_bytes(self) -> int:
-        """What they take of the budget."""
-        return self._budget.used_bytes

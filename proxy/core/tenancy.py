@@ -4,25 +4,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, Literal
 
+from config.tenant_id import tenant_id_fault
 from proxy.core.relabel import RelabelRule
 
 View = Literal["owned", "joined", "raw"]
 
-_TENANT_ID_CHARACTERS: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789!-_.*'()")
-_TENANT_ID_BYTES: Final = 150
-_RESERVED_TENANT_IDS: Final = frozenset({".", "..", "__mimir_cluster"})
-
 DYNAMIC_TENANTS: Final = 20_000
 """Tenants made from data at most; twice the namespaces of the largest clusters that Kubernetes is tested with."""
-
-
-def valid_tenant_id(tenant_id: str) -> bool:
-    """Whether every store takes the id: Mimir's charset (dskit tenant/tenant.go), with `|` and `:` never in it."""
-    return (
-        0 < len(tenant_id) <= _TENANT_ID_BYTES
-        and tenant_id not in _RESERVED_TENANT_IDS
-        and _TENANT_ID_CHARACTERS.issuperset(tenant_id)
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +104,7 @@ class Tenancy:
             return known
         if self.dynamic is None:
             return "unmapped_namespace"
-        if namespace in self.by_id or not valid_tenant_id(namespace) or len(self.dynamic.made) >= DYNAMIC_TENANTS:
+        if namespace in self.by_id or tenant_id_fault(namespace) or len(self.dynamic.made) >= DYNAMIC_TENANTS:
             return "invalid_tenant"
         order = len(self.tenants) + len(self.dynamic.made)
         made = self.dynamic.made[namespace] = Tenant(namespace, order, "owned", self.dynamic.rules)

@@ -12,7 +12,8 @@ from functools import lru_cache
 from typing import Final
 
 from proxy.core.errors import InvalidUtf8Error, MalformedSeriesError
-from proxy.core.wire import read_field, read_varint, varint
+from proxy.core.fields import read_field, read_varint
+from proxy.core.wire import varint
 
 SAMPLE: Final = 2
 EXEMPLAR: Final = 3

@@ -11,7 +11,7 @@ import cramjam
 import httptools
 import uvloop
 
-from proxy.core.wire import frames
+from proxy.core.fields import frames
 
 _NO_CONTENT = b"HTTP/1.1 204 No Content\r\n\r\n"
 

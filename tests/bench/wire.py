@@ -21,7 +21,7 @@ from types import ModuleType
 import cramjam
 
 from ownership import Fleet, parse_document
-from proxy.core import wire
+from proxy.core import fields, wire
 from proxy.core.books import Books
 from proxy.core.gathering import Moment
 from proxy.core.intake import Intake
@@ -75,7 +75,7 @@ def scan_rates(load: Load) -> Iterator[tuple[str, float]]:
 def _scan(module: ModuleType, cache: wire.SeriesCache, requests: Iterator[bytes], numbers: Iterator[int]) -> None:
     """Scan the next request, and join what each tenant gets."""
     body = next(requests)
-    for slot in module.scan(body, module.frames(body).bounds, cache, next(numbers), 1):
+    for slot in module.scan(body, fields.frames(body).bounds, cache, next(numbers), 1):
         b"".join(slot.chunks)
 
 

@@ -81,10 +81,10 @@ def test_the_wheel_has_all_that_the_packages_have(wheel: Path) -> None:
 
 
 @pytest.mark.skipif(not COMPILES, reason="needs a C compiler and Python's headers")
-def test_the_wheel_has_the_compiled_wire_module(wheel: Path) -> None:
-    """The image runs the compiled wire module: the wheel has it for this interpreter, beside its source."""
+def test_the_wheel_has_the_compiled_modules(wheel: Path) -> None:
+    """The image runs the compiled modules: the wheel has them for this interpreter, beside their source."""
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
-    assert {f"proxy/core/wire{suffix}", "proxy/core/wire.py"} <= _names(wheel)
+    assert {f"proxy/core/{name}{end}" for name in ("fields", "wire") for end in (suffix, ".py")} <= _names(wheel)
 
 
 def test_every_module_is_imported_from_the_wheel(wheel: Path, installed: Path) -> None:

@@ -1,4 +1,4 @@
-"""The two builds of proxy/core/wire, and the module that stands on it, each loaded by itself."""
+"""The two builds of proxy/core/wire and fields, and the module that stands on them, each loaded by itself."""
 
 import os
 from dataclasses import dataclass
@@ -10,13 +10,14 @@ from types import ModuleType
 import pytest
 
 from proxy import core
+from proxy.core import fields as fields_module
 from proxy.core import timeseries
-from proxy.core import wire as built
+from proxy.core import wire as wire_module
 
 
 @dataclass(frozen=True, slots=True)
 class Twin:
-    """One build: `wire`, and a `timeseries` that reads with it."""
+    """One build: `wire` is all that is compiled, of both modules, and `timeseries` reads with it."""
 
     wire: ModuleType
     timeseries: ModuleType
@@ -24,7 +25,7 @@ class Twin:
 
 def pure() -> Twin:
     """The plain Python build, from the source, under names of its own."""
-    plain = _from_source("wire")
+    plain = _merged(_from_source("fields"), _from_source("wire"))
     reader = _from_source("timeseries")
     for name in ("read_field", "read_varint", "varint"):
         setattr(reader, name, getattr(plain, name))
@@ -33,12 +34,12 @@ def pure() -> Twin:
 
 def compiled() -> Twin:
     """The compiled build; where there is none, the test is skipped, and fails if a compiled build was asked for."""
-    if not built.COMPILED:
-        reason = "proxy/core/wire is not compiled; `make compiled` does it"
+    if not (wire_module.COMPILED and fields_module.COMPILED):
+        reason = "proxy/core/wire and fields are not compiled; `make compiled` does it"
         if os.environ.get("REQUIRE_CYTHON") == "1":
             pytest.fail(reason)
         pytest.skip(reason)
-    return Twin(built, timeseries)
+    return Twin(_merged(fields_module, wire_module), timeseries)
 
 
 @pytest.fixture(scope="session", params=["pure", "compiled"])
@@ -57,6 +58,13 @@ def wire(twin: Twin) -> ModuleType:
 def both() -> tuple[Twin, Twin]:
     """Both builds, the plain one first, to compare their answers."""
     return pure(), compiled()
+
+
+def _merged(*modules: ModuleType) -> ModuleType:
+    merged = ModuleType("wire_and_fields")
+    for module in modules:
+        merged.__dict__.update(vars(module))
+    return merged
 
 
 def _from_source(name: str) -> ModuleType:
