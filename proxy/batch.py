@@ -35,11 +35,6 @@ class Part:
         self.made = made
         self.exemplars = exemplars
 
-    @property
-    def body(self) -> bytes:
-        """The entries in one piece."""
-        return b"".join(self.chunks)
-
 
 class Trouble(NamedTuple):
     """A part that was not delivered."""

@@ -163,11 +163,6 @@ class Lane:
         self._alone = refusal == "whole"
         self._tail = None
 
-    @property
-    def waiting(self) -> int:
-        """Parts that are neither settled nor in flight."""
-        return sum(len(group.parts) for group in self._groups)
-
     def send(self) -> None:
         """Send the next group; the pacer calls this, once for each time that the lane asked for it."""
         self._scheduled = False

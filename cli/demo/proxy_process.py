@@ -34,11 +34,6 @@ class ProxyProcess:
         self._process = process
         self._place = place
 
-    @property
-    def alive(self) -> bool:
-        """Whether it has not ended."""
-        return self._process.poll() is None
-
     def books(self) -> Books:
         """Its books now; raises CommandError where it does not tell them."""
         connection = http.client.HTTPConnection(self.host, self.port, timeout=METRICS_SECONDS)

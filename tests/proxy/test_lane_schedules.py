@@ -73,7 +73,7 @@ class Model:
         delivered = 0
         for post, reply in zip(self.upstreams[index].posts, self.replies[index], strict=True):
             group = [next(parts) for _ in range(post.count(b";"))]
-            assert post == b"".join(part.body for part in group)
+            assert post == b"".join(chunk for part in group for chunk in part.chunks)
             assert len({part.pair for part in group}) == 1
             assert len(group) == 1 or sum(part.samples for part in group) <= GROUP_SAMPLES
             assert len(group) == 1 or self.refusals[index] == "partial"

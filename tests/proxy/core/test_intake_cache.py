@@ -35,7 +35,7 @@ def test_same_answers(cache_bytes: int) -> None:
         assert _without_markers(small.taken.parts) == _without_markers(big.taken.parts)
         assert small.taken.held == big.taken.held
         assert small.taken.refusals == big.taken.refusals
-        assert small.intake.cached_bytes <= cache_bytes
+        assert small.intake._budget.used_bytes <= cache_bytes
     assert small.fates() == big.fates()
     assert small.intake.cached_series <= big.intake.cached_series == 8
 
@@ -151,7 +151,7 @@ def test_outputs_are_forgotten_with_their_feeders() -> None:
     scene = Scene(tenancy_of("raw"), HANDED_OVER, cache_bytes=0)
     scene.take(*REQUESTS[0])
     assert scene.intake._decisions.outputs == {}
-    assert (scene.intake.cached_bytes, scene.intake.cached_series) == (0, 0)
+    assert (scene.intake._budget.used_bytes, scene.intake.cached_series) == (0, 0)
 
 
 def test_slots_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
