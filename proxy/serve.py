@@ -22,6 +22,7 @@ from proxy.app import create_app
 from proxy.core.errors import StorageError
 from proxy.ingest import WriteEndpoint
 from proxy.logs import LogFormat, set_up
+from proxy.protocol import HttpProtocol
 from proxy.service import Proxy
 
 KEEP_ALIVE_SECONDS: Final = 330
@@ -75,7 +76,7 @@ def make_server(proxy: Proxy) -> Server:
     return Server(
         uvicorn.Config(
             create_app(proxy, WriteEndpoint(proxy)),
-            http="httptools",
+            http=HttpProtocol,
             ws="none",
             loop="none",
             lifespan="off",
