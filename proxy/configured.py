@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from config.load import Loaded, load
-from config.problems import ConfigError, Problem
+from config.load import Loaded, examine
+from config.problems import ConfigError, Fault
 from config.reload import needs_restart
 from config.settings import Settings
-from proxy.core.assemble import compile_tenancy
+from proxy.core.assemble import RuleProblem, compile_tenancy, rule_problems
 from proxy.core.senders import Senders
 from proxy.core.tenancy import Tenancy
-from proxy.endpoints import EndpointProblem, Targets, read_senders, read_targets
+from proxy.endpoints import Targets, read_senders, read_targets
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,27 +28,23 @@ def configure(path: Path, before: Configured | None = None) -> Configured:
 
     With `before`, the one that runs now, a change of what cannot change in a running process is a problem too.
     """
-    return make_ready(load(path), before)
+    return make_ready(examine(path), before)
 
 
 def make_ready(loaded: Loaded, before: Configured | None = None) -> Configured:
-    """As `configure`, for what has been loaded."""
+    """As `configure`, for what has been loaded, or examined and found to have problems."""
     settings = loaded.settings
-    problems: list[Problem] = []
+    faults: list[Fault] = []
     if before is not None:
-        problems += [loaded.problem(place, text) for place, text in needs_restart("proxy", before.settings, settings)]
-    tenancy = compile_tenancy(settings, before.tenancy if before else None)
-    found: list[EndpointProblem] = []
-    senders = read_senders(settings, found)
-    targets = read_targets(settings, found)
-    problems += [loaded.problem(problem.path, problem.sentence) for problem in found]
-    if isinstance(tenancy, Tenancy):
-        if problems:
-            raise ConfigError(_in_order(problems))
+        faults += [Fault(place, text) for place, text in needs_restart("proxy", before.settings, settings)]
+    senders = read_senders(settings, faults)
+    targets = read_targets(settings, faults)
+    if loaded.problems:
+        tenancy: Tenancy | tuple[RuleProblem, ...] = rule_problems(settings)
+    else:
+        tenancy = compile_tenancy(settings, before.tenancy if before else None)
+    if not isinstance(tenancy, Tenancy):
+        faults += [Fault(problem.path, problem.sentence, reads=(problem.path,)) for problem in tenancy]
+    elif not faults:
         return Configured(settings, tenancy, senders, targets)
-    problems += [loaded.problem(problem.path, problem.sentence) for problem in tenancy]
-    raise ConfigError(_in_order(problems))
-
-
-def _in_order(problems: list[Problem]) -> list[Problem]:
-    return sorted(problems, key=lambda problem: problem.line or 0)
+    raise ConfigError([*loaded.problems, *loaded.found(faults)])

@@ -5,31 +5,20 @@ sample. Each problem is told under its place in the file.
 """
 
 import ssl
-from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
-from config.problems import ConfigError
+from config.problems import ConfigError, Fault, Place
 from config.proxy import SenderConfig
 from config.secrets import read_secret
 from config.settings import Settings
 from config.tenants import EndpointConfig
-from config.tls import ClientTls
+from config.tls import BasicAuth, ClientTls
 from proxy.core.senders import Sender, Senders, anonymous
 from proxy.core.tenancy import Trust
 from proxy.target import Credentials, TargetError, UpstreamTarget, target
-
-Where = tuple[str | int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class EndpointProblem:
-    """An endpoint or sender that cannot be used, and where it stands in the configuration."""
-
-    path: Where
-    sentence: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +51,14 @@ class Access:
     tls: ssl.SSLContext | None = None
 
 
-def read_access(endpoint: EndpointConfig, contexts: Contexts) -> Access:
-    """The secrets and certificates of an endpoint. Raises TargetError, or ConfigError for a secret out of reach."""
-    if endpoint.embedded or endpoint.url is None:
+def read_access(endpoint: EndpointConfig, place: Place, contexts: Contexts, faults: list[Fault]) -> Access:
+    """The secrets and certificates of an endpoint; what cannot be used is added to `faults`."""
+    if endpoint.embedded:
         return Access()
-    if not endpoint.url.lower().startswith("https:"):
-        return Access(_credentials(endpoint))
-    tls = contexts.get(endpoint.tls) or contexts.setdefault(endpoint.tls, _context(endpoint.tls))
-    return Access(_credentials(endpoint), tls)
+    credentials = _credentials(endpoint, place, faults)
+    if endpoint.url is not None and not endpoint.url.lower().startswith("https:"):
+        return Access(credentials)
+    return Access(credentials, _context(endpoint.tls, (*place, "tls"), contexts, faults))
 
 
 def make_target(endpoint: EndpointConfig, access: Access, timeout_seconds: float) -> Target:
@@ -95,72 +84,100 @@ class Targets:
     dynamic: Access
 
 
-def read_targets(settings: Settings, problems: list[EndpointProblem]) -> Targets:
-    """The targets of all tenants; what cannot be used is added to `problems`."""
+def read_targets(settings: Settings, faults: list[Fault]) -> Targets:
+    """The targets of all tenants; what cannot be used is added to `faults`."""
     timeout_seconds = settings.proxy.delivery.timeout / 1000
-    targets: dict[str, Target] = {}
-    dynamic = Access()
     contexts: Contexts = {}
-    places: Iterable[tuple[str, EndpointConfig, Where]] = (
-        (tenant.id, tenant.endpoint, ("tenants", index, "endpoint")) for index, tenant in enumerate(settings.tenants)
-    )
-    for tenant_id, endpoint, where in places:
+
+    def read(endpoint: EndpointConfig, place: Place) -> tuple[Access, Target | None]:
+        access = read_access(endpoint, place, contexts, faults)
         try:
-            targets[tenant_id] = make_target(endpoint, read_access(endpoint, contexts), timeout_seconds)
-        except (TargetError, ConfigError) as error:
-            problems.append(EndpointProblem(where, str(error)))
+            return access, make_target(endpoint, access, timeout_seconds)
+        except TargetError as error:
+            faults.append(Fault(place, str(error)))
+            return access, None
+
+    declared: dict[str, Target] = {}
+    for index, tenant in enumerate(settings.tenants):
+        _, made = read(tenant.endpoint, ("tenants", index, "endpoint"))
+        if made is not None:
+            declared[tenant.id] = made
+    dynamic = Access()
     if settings.dynamic_tenants is not None:
-        endpoint = settings.dynamic_tenants.endpoint_of("any")
-        try:
-            dynamic = read_access(endpoint, contexts)
-            make_target(endpoint, dynamic, timeout_seconds)
-        except (TargetError, ConfigError) as error:
-            problems.append(EndpointProblem(("dynamic_tenants", "endpoint"), str(error)))
-    return Targets(targets, dynamic)
+        dynamic, _ = read(settings.dynamic_tenants.endpoint_of("any"), ("dynamic_tenants", "endpoint"))
+    return Targets(declared, dynamic)
 
 
-def read_senders(settings: Settings, problems: list[EndpointProblem]) -> Senders:
-    """All senders with their secrets; what cannot be used is added to `problems`."""
+def read_senders(settings: Settings, faults: list[Fault]) -> Senders:
+    """All senders with their secrets; what cannot be used is added to `faults`."""
     default_jobs = settings.ownership.trusted_jobs
     senders: list[Sender] = []
+    tokens: dict[str, Path] = {}
     for index, written in enumerate(settings.proxy.senders):
-        try:
-            scheme, secret = _secret(written)
-        except ConfigError as error:
-            problems.append(EndpointProblem(("proxy", "senders", index), str(error)))
+        place = ("proxy", "senders", index)
+        scheme, secret = _secret(written, place, faults)
+        if secret is None:
             continue
+        file = written.bearer_token_file
+        if file is not None and tokens.setdefault(secret, file) != file:
+            faults.append(Fault((*place, "bearer_token_file"), "has the token of another sender; each needs its own"))
         jobs = default_jobs if written.trusted_jobs is None else written.trusted_jobs
         trust = Trust(frozenset(jobs), written.trust_namespace_label)
-        if any(other.scheme == scheme and other.secret == secret for other in senders):
-            problems.append(EndpointProblem(("proxy", "senders", index), "another sender has the same credentials"))
-        senders.append(Sender(written.name, scheme, secret, trust, written.admin))
+        senders.append(Sender(written.name, scheme, secret.encode(), trust, written.admin))
     return Senders(tuple(senders), anonymous(default_jobs))
 
 
-def _secret(sender: SenderConfig) -> tuple[str, bytes]:
-    if sender.basic_auth is not None:
-        password = read_secret(Path(sender.basic_auth.password_file))
-        return "basic", f"{sender.basic_auth.username}:{password}".encode()
-    return "bearer", read_secret(Path(sender.bearer_token_file or "")).encode()
+def _secret(sender: SenderConfig, place: Place, faults: list[Fault]) -> tuple[str, str | None]:
+    """The scheme, and what a sender has to show; None where that cannot be read."""
+    if sender.basic_auth is None:
+        return "bearer", _read(sender.bearer_token_file, (*place, "bearer_token_file"), faults)
+    password = _password(sender.basic_auth, place, faults)
+    return "basic", None if password is None else f"{sender.basic_auth.username}:{password}"
 
 
-def _credentials(endpoint: EndpointConfig) -> Credentials | None:
+def _credentials(endpoint: EndpointConfig, place: Place, faults: list[Fault]) -> Credentials | None:
     if endpoint.basic_auth is not None:
-        return Credentials.basic(endpoint.basic_auth.username, read_secret(Path(endpoint.basic_auth.password_file)))
-    if endpoint.bearer_token_file is not None:
-        return Credentials.bearer(read_secret(Path(endpoint.bearer_token_file)))
-    return None
+        password = _password(endpoint.basic_auth, place, faults)
+        return None if password is None else Credentials.basic(endpoint.basic_auth.username, password)
+    token = _read(endpoint.bearer_token_file, (*place, "bearer_token_file"), faults)
+    return None if token is None else Credentials.bearer(token)
 
 
-def _context(written: ClientTls) -> ssl.SSLContext:
-    """Raises TargetError where a certificate cannot be loaded."""
+def _password(auth: BasicAuth, place: Place, faults: list[Fault]) -> str | None:
+    return _read(auth.password_file, (*place, "basic_auth", "password_file"), faults)
+
+
+def _read(file: Path | None, place: Place, faults: list[Fault]) -> str | None:
+    """The secret in a file; None without a file, and for one that cannot be read, which is added to `faults`."""
+    if file is None:
+        return None
+    try:
+        return read_secret(file)
+    except ConfigError as error:
+        faults.append(Fault(place, str(error)))
+        return None
+
+
+def _context(written: ClientTls, place: Place, contexts: Contexts, faults: list[Fault]) -> ssl.SSLContext | None:
+    """The context for some certificates; None where one cannot be loaded, which is added to `faults`."""
+    if written in contexts:
+        return contexts[written]
+    known = len(faults)
     try:
         context = ssl.create_default_context(cafile=written.ca_file)
-        if written.cert_file is not None:
+    except OSError as error:
+        faults.append(Fault((*place, "ca_file"), f"{written.ca_file}: cannot be loaded: {error.strerror}"))
+        context = ssl.create_default_context()
+    if written.cert_file is not None and written.key_file is not None:
+        try:
             context.load_cert_chain(written.cert_file, written.key_file)
-    except (OSError, ssl.SSLError) as error:
-        raise TargetError(f"tls: a certificate or key cannot be loaded: {error}") from error
+        except OSError as error:
+            files = f"{written.cert_file} with the key {written.key_file}"
+            faults.append(Fault((*place, "cert_file"), f"{files}: cannot be loaded: {error.strerror}"))
+    if len(faults) > known:
+        return None
     if written.insecure_skip_verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
+    contexts[written] = context
     return context

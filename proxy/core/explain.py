@@ -4,12 +4,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ownership import Fleet, Holding, Unknown
+from proxy.core.books import QUARANTINED
 from proxy.core.errors import MissingNameError
 from proxy.core.labels import METRIC_NAME, LabelSet
 from proxy.core.relabel import Step, steps
-from proxy.core.route import Claim, Decision, decide
-from proxy.core.tenancy import Tenancy, Trust
-from proxy.core.text import parse_series
+from proxy.core.route import IDLE, NO_CLAIM, OVER_LIMIT, SHARED, UNKNOWN_OWNER, UNOWNED, Claim, Decision, decide
+from proxy.core.tenancy import INVALID_TENANT, UNMAPPED_NAMESPACE, Tenancy, Trust
+from proxy.core.text import parse_line
 from proxy.core.times import format_time
 
 
@@ -51,7 +52,7 @@ def explain_lines(text: str, at_ms: int, trust: Trust, tenancy: Tenancy, fleet: 
     out = []
     for line in text.split("\n"):
         if line.strip() and not line.lstrip().startswith("#"):
-            sample = parse_series(line.strip())
+            sample = parse_line(line.strip())
             time_ms = at_ms if sample.at_ms is None else sample.at_ms
             out.append(explain(sample.labels, time_ms, trust, tenancy, fleet))
     return out
@@ -101,17 +102,17 @@ def _reason(decision: Decision) -> str:
     """Why the owner is not known, or why there is no claim; empty where an owner stands."""
     if isinstance(decision.holding, Unknown):
         return decision.holding.reason
-    return _REASONS.get(decision.fate.detail, "") if not decision.claims or decision.fate.kind == "quarantined" else ""
+    return _REASONS.get(decision.fate.detail, "") if not decision.claims or decision.fate.kind == QUARANTINED else ""
 
 
 _REASONS = {
-    "no_claim": "no tenant has a claim: none owns it, and none has the view joined or raw",
-    "idle": "nobody owns the device at that time, and there is no idle_tenant",
-    "shared_not_split": "the device is shared or divided, and its values are not split yet",
-    "unknown_owner": "the owner's namespace is not known yet",
-    "unmapped_namespace": "the owner's namespace belongs to no tenant; list it under a tenant's namespaces",
-    "unowned": "nobody's, and `unowned` says to drop it",
-    "invalid_tenant": "the owner's namespace cannot be a tenant id, or is the id of a tenant that does not list it",
+    NO_CLAIM: "no tenant has a claim: none owns it, and none has the view joined or raw",
+    IDLE: "nobody owns the device at that time, and there is no idle_tenant",
+    SHARED: "the device is shared or divided, and its values are not split yet",
+    UNKNOWN_OWNER: "the owner's namespace is not known yet",
+    UNMAPPED_NAMESPACE: "the owner's namespace belongs to no tenant; list it under a tenant's namespaces",
+    UNOWNED: "nobody's, and `unowned` says to drop it",
+    INVALID_TENANT: "the owner's namespace cannot be a tenant id, or is the id of a tenant that does not list it",
 }
 
 
@@ -123,7 +124,7 @@ def _tenant(claim: Claim, *, trusted: bool) -> TenantExplanation:
         labels_in=str(claim.labels),
         steps=tuple(_step(step) for step in steps(claim.labels, rules)),
         labels_out=None if claim.kept is None or claim.over_limit else str(claim.kept),
-        dropped_by="labels_per_series" if claim.over_limit else claim.dropped_by,
+        dropped_by=OVER_LIMIT if claim.over_limit else claim.dropped_by,
     )
 
 

@@ -38,6 +38,9 @@ ALWAYS: Final = (ALWAYS_FROM, ALWAYS_TO)
 UNKNOWN_OWNER: Final = "unknown_owner"
 SHARED: Final = "shared_not_split"
 UNOWNED: Final = "unowned"
+NO_CLAIM: Final = "no_claim"
+IDLE: Final = "idle"
+OVER_LIMIT: Final = "labels_per_series"
 
 _Wanted = tuple[Tenant, str, LabelSet]
 
@@ -97,7 +100,7 @@ def decide(labels: LabelSet, at_ms: int, trust: Trust, tenancy: Tenancy, fleet: 
         if tenant is not None and tenant.view == "owned":
             wanted.append((tenant, "namespace label", labels))
     claims = _judge(wanted, tenancy)
-    return Decision(_fate_of(claims, Fated(FILTERED, "", "no_claim")), claims)
+    return Decision(_fate_of(claims, Fated(FILTERED, "", NO_CLAIM)), claims)
 
 
 def exporter_names(labels: LabelSet, tenancy: Tenancy) -> frozenset[str]:
@@ -204,14 +207,14 @@ def _owned(held: Decision, namespace: str, part: LabelSet, raw: list[_Wanted], t
 def _idle(labels: LabelSet, raw: list[_Wanted], tenancy: Tenancy, key: DeviceKey, holding: Holding) -> Decision:
     """No owner: the whole value is the part that no pod owns."""
     interval = holding.interval
-    reason = (interval.unattributed_reason or "unresolved") if interval.unattributed_bytes else "idle"
+    reason = (interval.unattributed_reason or "unresolved") if interval.unattributed_bytes else IDLE
     put_on = {"node": holding.node, "unattributed": reason}
     part = strip_exporter_labels(labels, tenancy).with_labels(put_on)
     wanted = raw + [(tenant, "joined", part) for tenant in tenancy.joined]
     if tenancy.idle_tenant is not None:
         wanted.append((tenancy.idle_tenant, "idle", part))
     claims = _judge(wanted, tenancy)
-    fate = _fate_of(claims, Fated(FILTERED, "", "idle"))
+    fate = _fate_of(claims, Fated(FILTERED, "", IDLE))
     window = (holding.valid_from_ms, holding.valid_to_ms)
     return Decision(fate, claims, window, holding, key, owner=tuple(put_on.items()), device=True)
 
@@ -259,4 +262,4 @@ def _decide_trusted(labels: LabelSet, at_ms: int, tenancy: Tenancy, fleet: Fleet
         if tenant is not None:
             wanted.append((tenant, "attributed", labels))
     claims = _judge(wanted, tenancy, rules=False)
-    return Decision(_fate_of(claims, Fated(FILTERED, "", "no_claim")), claims, window, holding, key)
+    return Decision(_fate_of(claims, Fated(FILTERED, "", NO_CLAIM)), claims, window, holding, key)

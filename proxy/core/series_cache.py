@@ -27,8 +27,12 @@ LOOKED_AT: Final = 16
 
 def cost_of(entry: Entry) -> int:
     """Bytes of an entry with its outputs; a block that both share counts once, what outputs share counts for each."""
-    pieces = [piece for output in entry.outputs for piece in (output.lead, output.rest) if piece is not entry.block]
-    return len(entry.block) + ENTRY_BYTES + OUTPUT_BYTES * len(entry.outputs) + sum(map(len, pieces))
+    cost = len(entry.block) + ENTRY_BYTES
+    for output in entry.outputs:
+        cost += OUTPUT_BYTES + len(output.first) - output.skip
+        if output.second is not entry.block:
+            cost += len(output.second)
+    return cost
 
 
 class CacheBudget:

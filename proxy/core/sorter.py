@@ -14,7 +14,7 @@ from proxy.core.decisions import Decisions, Resolved
 from proxy.core.errors import LabelNameLengthError, LabelValueLengthError, MissingNameError, SeriesError
 from proxy.core.gathering import Gathering, Moment, is_held_back, stale_fate
 from proxy.core.labels import METRIC_NAME, LabelSet
-from proxy.core.route import SHARED, Decision
+from proxy.core.route import OVER_LIMIT, SHARED, Decision
 from proxy.core.series_cache import CacheBudget
 from proxy.core.tenancy import Trust
 from proxy.core.timeseries import Point, Series, parse_series
@@ -213,10 +213,8 @@ class _Run:
 
     def _drop_over_limit(self, standing: Standing) -> None:
         for tenant in standing.over_limit:
-            self._books.tenant(tenant).drop("labels_per_series", 1)
-            self._gathering.taken.refuse(
-                f"labels_per_series: too many labels for a tenant: {str(self._labels)[:SHOWN]}", 1
-            )
+            self._books.tenant(tenant).drop(OVER_LIMIT, 1)
+            self._gathering.taken.refuse(f"{OVER_LIMIT}: too many labels for a tenant: {str(self._labels)[:SHOWN]}", 1)
 
     def _feed(self, time_ms: int) -> None:
         entry = self._entry

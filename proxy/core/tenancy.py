@@ -9,6 +9,9 @@ from proxy.core.relabel import RelabelRule
 
 View = Literal["owned", "joined", "raw"]
 
+UNMAPPED_NAMESPACE: Final = "unmapped_namespace"
+INVALID_TENANT: Final = "invalid_tenant"
+
 DYNAMIC_TENANTS: Final = 20_000
 """Tenants made from data at most; twice the namespaces of the largest clusters that Kubernetes is tested with."""
 
@@ -103,9 +106,9 @@ class Tenancy:
         if known is not None:
             return known
         if self.dynamic is None:
-            return "unmapped_namespace"
+            return UNMAPPED_NAMESPACE
         if namespace in self.by_id or tenant_id_fault(namespace) or len(self.dynamic.made) >= DYNAMIC_TENANTS:
-            return "invalid_tenant"
+            return INVALID_TENANT
         order = len(self.tenants) + len(self.dynamic.made)
         made = self.dynamic.made[namespace] = Tenant(namespace, order, "owned", self.dynamic.rules)
         return made

@@ -36,7 +36,7 @@ class TextSample:
     at_ms: int | None
 
 
-def parse_series(line: str) -> TextSample:
+def parse_line(line: str) -> TextSample:
     """Reads one line; raises `TextFormatError`, one sentence that ends with the column (from 1)."""
     if len(line) > MAX_LINE_CHARACTERS:
         raise TextFormatError(f"the line is longer than {MAX_LINE_CHARACTERS} characters")

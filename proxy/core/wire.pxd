@@ -27,9 +27,9 @@ cdef class Slot:
 @cython.final
 cdef class Output:
     cdef public Slot slot
-    cdef public bytes lead
-    cdef public bytes rest
-    cdef public bytes frame
+    cdef public bytes first
+    cdef public bytes second
+    cdef public Py_ssize_t skip
     cdef public tuple feeders
 
 

@@ -72,28 +72,31 @@ class Slot:
 
 
 class Output:
-    """A series as one tenant gets it: its slot, its label block in two pieces, and the inbound entries that feed it.
+    """A series as one tenant gets it: its slot, its label block, and the inbound entries that feed it.
 
-    `rest` is what the series of one device have in common, and one object for all of them: it is most of a block.
+    A framed entry with one sample is `first`, `second` and the sample. With a `rest` (what the series of one device
+    have in common, one object for all of them, and most of a block) that is the frame with the lead, and the rest;
+    without one it is the frame, and the whole block, which may be that of the inbound entry. `skip` is the frame's size.
     """
 
-    __slots__ = ("feeders", "frame", "lead", "rest", "slot")
+    __slots__ = ("feeders", "first", "second", "skip", "slot")
 
     def __init__(self, slot: Slot, lead: bytes, rest: bytes = b"") -> None:
+        head = frame(len(lead) + len(rest) + 18)
         self.slot = slot
-        self.lead = lead
-        self.rest = rest
-        self.frame = frame(len(lead) + len(rest) + 18)
+        self.first = head + lead if rest else head
+        self.second = rest or lead
+        self.skip = len(head)
         self.feeders: tuple[Entry, ...] = ()
 
     @property
     def block(self) -> bytes:
         """The label block in one piece."""
-        return self.lead + self.rest
+        return self.first[self.skip :] + self.second
 
     def __hash__(self) -> _int:
         """Equal outputs are one series of one tenant, wherever its block is cut."""
-        return hash(self.lead + self.rest)
+        return hash(self.block)
 
     def __eq__(self, other: object) -> _bool:
         """Two outputs are one where slot and label block agree."""
@@ -295,13 +298,14 @@ def scan(body: bytes, bounds: _Offsets, cache: SeriesCache, number: _int, tick: 
                             if slot.scan != number:
                                 slot.open(number, touched)
                             chunks = slot.chunks
-                            length = len(output.lead) + len(output.rest) + size
-                            head = output.frame if size == 18 else frame(length)
+                            head = output.first
+                            if size != 18:
+                                length = len(head) - output.skip + len(output.second) + size
+                                head = frame(length) + head[output.skip :]
                             chunks.append(head)
-                            chunks.append(output.lead)
-                            chunks.append(output.rest)
+                            chunks.append(output.second)
                             chunks.append(point)
-                            slot.size += len(head) + length
+                            slot.size += len(head) + len(output.second) + size
                             slot.samples += 1
                     entry = known
                     continue

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from proxy.core.errors import DuplicateLabelError, EmptyLabelNameError, InvalidUtf8Error, SeriesError
 from proxy.core.labels import LabelSet, NameScheme, is_utf8, quoted, valid_label_name
-from proxy.core.text import parse_series
+from proxy.core.text import parse_line
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 NAMES = st.sampled_from(["__name__", "a", "b_1", "é", "x.y", 'q"', "\\", "\n", " "]) | TEXT.filter(bool)
@@ -132,7 +132,7 @@ def test_order_does_not_matter(labels: dict[str, str], random: object) -> None:
 def test_what_is_printed_reads_back(labels: dict[str, str]) -> None:
     """The text form of a set is that set again, without a value or a time."""
     label_set = LabelSet.of(labels)
-    sample = parse_series(str(label_set))
+    sample = parse_line(str(label_set))
     assert (sample.labels, sample.value, sample.at_ms) == (label_set, None, None)
 
 

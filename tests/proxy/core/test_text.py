@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.core.errors import TextFormatError
-from proxy.core.text import MAX_LINE_CHARACTERS, MAX_TIMESTAMP_MS, parse_series
+from proxy.core.text import MAX_LINE_CHARACTERS, MAX_TIMESTAMP_MS, parse_line
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ from proxy.core.text import MAX_LINE_CHARACTERS, MAX_TIMESTAMP_MS, parse_series
 )
 def test_labels(line: str, labels: dict[str, str]) -> None:
     """A line without a value names a series."""
-    sample = parse_series(line)
+    sample = parse_line(line)
     assert dict(sample.labels.pairs) == labels
     assert (sample.value, sample.at_ms) == (None, None)
 
@@ -61,14 +61,14 @@ def test_labels(line: str, labels: dict[str, str]) -> None:
 @pytest.mark.parametrize("series", ["up", 'up{a="1"}', '{"my.name"}'])
 def test_value_and_time(series: str, text: str, value: float, at_ms: int | None) -> None:
     """A value may follow the series, and a time in milliseconds may follow the value."""
-    sample = parse_series(series + text)
+    sample = parse_line(series + text)
     assert repr(sample.value) == repr(value)
     assert sample.at_ms == at_ms
 
 
 def test_nan() -> None:
     """A value may be NaN, which is no number to compare."""
-    value = parse_series("up NaN").value
+    value = parse_line("up NaN").value
     assert value is not None
     assert math.isnan(value)
 
@@ -123,7 +123,7 @@ def test_nan() -> None:
 def test_not_a_series(line: str, column: int) -> None:
     """What is wrong is said in one line, with the column where reading stopped."""
     with pytest.raises(TextFormatError) as caught:
-        parse_series(line)
+        parse_line(line)
     assert str(caught.value).endswith(f", column {column}")
     assert "\n" not in str(caught.value)
 
@@ -131,10 +131,10 @@ def test_not_a_series(line: str, column: int) -> None:
 def test_bounds() -> None:
     """A line of the greatest length is read, one more character is too long, and a surrogate is no text."""
     longest = "a" * MAX_LINE_CHARACTERS
-    assert parse_series(longest).labels.get("__name__") == longest
+    assert parse_line(longest).labels.get("__name__") == longest
     for line in (longest + "a", 'up{a="\ud800"}'):
         with pytest.raises(TextFormatError):
-            parse_series(line)
+            parse_line(line)
 
 
 FRAGMENTS = st.sampled_from(["up", "{", "}", '"', "a", "=", ",", '"x"', "\\", "n", " ", "1", "-", "é", "\n", '""', ":"])
@@ -145,7 +145,7 @@ FRAGMENTS = st.sampled_from(["up", "{", "}", '"', "a", "=", ",", '"x"', "\\", "n
 def test_any_text_is_a_series_or_our_error(line: str) -> None:
     """Whatever a line says, it is a series or raises `TextFormatError`, and a series prints and reads back."""
     try:
-        sample = parse_series(line)
+        sample = parse_line(line)
     except TextFormatError:
         return
-    assert parse_series(str(sample.labels)).labels == sample.labels
+    assert parse_line(str(sample.labels)).labels == sample.labels
