@@ -22,7 +22,7 @@ from proxy.core.assemble import compile_tenancy
 from proxy.core.errors import ProxyError, TextFormatError
 from proxy.core.explain import Explanation, explain
 from proxy.core.senders import anonymous
-from proxy.core.text import TextSample, parse_series
+from proxy.core.text import TextSample, parse_line
 from proxy.core.times import parse_time
 
 INPUT_BYTES: Final = 64 << 20  # an exporter's exposition has 1 MB
@@ -98,7 +98,7 @@ def samples(arguments: Sequence[str]) -> Iterator[tuple[str, str, TextSample]]:
             if stripped and not stripped.startswith("#"):
                 where = f"{name}, line {number}" if several else name
                 try:
-                    yield where, stripped, parse_series(stripped)
+                    yield where, stripped, parse_line(stripped)
                 except ProxyError as error:
                     raise CommandError(f"{where}: {error}") from error
 

@@ -11,7 +11,7 @@ from rich.text import Text
 from cli.text import printable
 from proxy.core.explain import Explanation, TenantExplanation
 from proxy.core.labels import METRIC_NAME, LabelSet, quoted, valid_label_name
-from proxy.core.text import parse_series
+from proxy.core.text import parse_line
 
 LEAST_WIDTH: Final = 40  # narrower terminals wrap by themselves
 LABEL_WIDTH: Final = 10
@@ -201,7 +201,7 @@ def _sign(sign: str, style: str, text: Text) -> Text:
 
 
 def _labels(text: str) -> LabelSet:
-    return parse_series(text).labels
+    return parse_line(text).labels
 
 
 def _number(rule: str) -> str:

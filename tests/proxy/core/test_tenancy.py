@@ -4,7 +4,7 @@ import pytest
 
 from proxy.core import tenancy as tenancy_module
 from proxy.core.route import decide
-from proxy.core.tenancy import DYNAMIC_TENANTS, DynamicTenants, Tenancy, Tenant, Trust, valid_tenant_id
+from proxy.core.tenancy import DYNAMIC_TENANTS, DynamicTenants, Tenancy, Tenant, Trust
 from tests.proxy.core.relabel_rows import Written
 from tests.proxy.core.routing import NOBODY, fate_of
 from tests.proxy.core.scene import card, fleet_of, interval, ms, owner, rules, tenants, util
@@ -19,16 +19,16 @@ def _tenancy(*declared: str, listed: str = "listed", made: dict[str, Tenant] | N
 
 @pytest.mark.parametrize("good", ["a", "team-ml", "A1!-_.*'()", "x" * 150, "...", "__mimir_clusters", "ml_2"])
 def test_valid_ids(good: str) -> None:
-    """What every store takes is a tenant id."""
-    assert valid_tenant_id(good)
+    """A namespace whose name every store takes as a tenant id makes a tenant."""
+    assert _tenancy().owning_tenant(good) == Tenant(good, 0, "owned")
 
 
 @pytest.mark.parametrize(
     "bad", ["", ".", "..", "__mimir_cluster", "a|b", "a:b", "x" * 151, "a/b", "a b", "ä", "a\n", "a\x00", "a\\b", "%41"]
 )
 def test_invalid_ids(bad: str) -> None:
-    """What a store answers with 500 for ever, or reads as several tenants, is none."""
-    assert not valid_tenant_id(bad)
+    """A name that a store answers with 500 for ever, or reads as several tenants, makes none."""
+    assert _tenancy().owning_tenant(bad) == "invalid_tenant"
 
 
 def test_made_by_an_owner() -> None:
