@@ -1,17 +1,17 @@
-"""Verbs run in the test's own process."""
-
 import logging
 from collections.abc import Iterator
 
 import pytest
 import structlog
 
+from tests.cli.command import Command
 
-@pytest.fixture(autouse=True)
-def _logging_as_before() -> Iterator[None]:
-    """Takes back how a verb sets up logging: it writes to the stderr of its own test."""
+
+@pytest.fixture
+def whosegpu(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Command]:
+    """The command, in this process; how a verb sets up logging, to the stderr of this test, is taken back."""
     handlers, level = list(logging.root.handlers), logging.root.level
-    yield
+    yield Command(capsys, monkeypatch)
     structlog.reset_defaults()
     logging.root.handlers[:] = handlers
     logging.root.setLevel(level)
