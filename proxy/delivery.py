@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from config.settings import Settings
 from config.tenants import EndpointConfig
 from proxy.batch import Batch, Part
 from proxy.configured import Configured
@@ -32,11 +31,37 @@ DRAIN_SECONDS: Final = 5.0
 _UNANSWERED: Final = Retryable("unanswered")
 
 
+class _Ways:
+    """Where one configuration sends each tenant's parts."""
+
+    def __init__(self, configured: Configured) -> None:
+        self._settings = configured.settings
+        self._targets = configured.targets
+        self._declared = {tenant.id: tenant.endpoint for tenant in configured.settings.tenants}
+
+    def endpoint(self, tenant_id: str) -> EndpointConfig | None:
+        """A declared tenant's endpoint, else that of a tenant made from data; None where there is neither."""
+        declared = self._declared.get(tenant_id)
+        dynamic = self._settings.dynamic_tenants
+        return dynamic.endpoint_of(tenant_id) if declared is None and dynamic is not None else declared
+
+    def target(self, tenant_id: str, endpoint: EndpointConfig) -> Target:
+        """The tenant's endpoint made ready."""
+        declared = self._targets.declared.get(tenant_id)
+        return declared or make_target(endpoint, self._targets.dynamic, self._settings.proxy.delivery.timeout / 1000)
+
+    def identity(self, tenant_id: str) -> object:
+        """Equal in two configurations where a lane may stay: endpoint, what was read from files for it, time limits."""
+        read = self._targets.declared.get(tenant_id) or self._targets.dynamic
+        return self.endpoint(tenant_id), read, self._settings.proxy.delivery
+
+
 class Delivery:
     """Sends parts through the lanes of their tenants."""
 
     def __init__(self, configured: Configured, books: Books, observe: Callable[[str, str, float], None]) -> None:
-        self._configured = configured
+        self._data_dir = Path(configured.settings.proxy.data_dir)
+        self._ways = _Ways(configured)
         self._books = books
         self._loop = asyncio.get_running_loop()
         self._common = Common(Pacer(self._loop), observe)
@@ -57,13 +82,13 @@ class Delivery:
 
     def reconfigure(self, configured: Configured) -> None:
         """Go on with another configuration; connections of endpoints that are the same stay."""
-        before, self._configured = self._configured, configured
+        before, self._ways = self._ways, _Ways(configured)
         for tenant in configured.settings.tenants:
             self._books.tenant(tenant.id)
         for tenant_id in list(self._lanes):
             if configured.tenancy.tenant(tenant_id) is None:
                 self._retire(self._lanes.pop(tenant_id))
-            elif not _same(before, configured, tenant_id):
+            elif before.identity(tenant_id) != self._ways.identity(tenant_id):
                 self._lanes[tenant_id].replace(*self._way(tenant_id))
 
     async def close(self) -> None:
@@ -85,17 +110,13 @@ class Delivery:
         return lane
 
     def _way(self, tenant_id: str) -> tuple[Upstream, Refusal]:
-        endpoint = _endpoint(self._configured.settings, tenant_id)
-        timeout_seconds = self._configured.settings.proxy.delivery.timeout / 1000
-        targets = self._configured.targets
-        target = targets.declared.get(tenant_id) or make_target(endpoint, targets.dynamic, timeout_seconds)
-        return self._upstream(tenant_id, target), endpoint.refusal
-
-    def _upstream(self, tenant_id: str, target: Target) -> Upstream:
+        endpoint = self._ways.endpoint(tenant_id)
+        if endpoint is None:
+            raise KeyError(tenant_id)
+        target = self._ways.target(tenant_id, endpoint)
         if isinstance(target, Embedded):
-            data_dir = Path(self._configured.settings.proxy.data_dir)
-            return EmbeddedUpstream(store_path(data_dir, tenant_id), self._loop)
-        return HttpUpstream(target, self._loop)
+            return EmbeddedUpstream(store_path(self._data_dir, tenant_id), self._loop), endpoint.refusal
+        return HttpUpstream(target, self._loop), endpoint.refusal
 
 
 async def outcomes(batch: Batch | None) -> list[tuple[str, Outcome]]:
@@ -122,26 +143,3 @@ async def _drain(lane: Lane) -> None:
         pass
     finally:
         lane.close()
-
-
-def _endpoint(settings: Settings, tenant_id: str) -> EndpointConfig:
-    for tenant in settings.tenants:
-        if tenant.id == tenant_id:
-            return tenant.endpoint
-    if settings.dynamic_tenants is None:
-        raise KeyError(tenant_id)
-    return settings.dynamic_tenants.endpoint_of(tenant_id)
-
-
-def _same(before: Configured, after: Configured, tenant_id: str) -> bool:
-    """Whether a tenant's lane may stay: its endpoint and the timeouts are as they were, secrets read from files too."""
-    try:
-        unchanged = _endpoint(before.settings, tenant_id) == _endpoint(after.settings, tenant_id)
-    except KeyError:
-        return False
-    old, new = before.targets, after.targets
-    if tenant_id in new.declared:
-        unchanged = unchanged and old.declared.get(tenant_id) == new.declared[tenant_id]
-    else:
-        unchanged = unchanged and old.dynamic == new.dynamic
-    return unchanged and before.settings.proxy.delivery == after.settings.proxy.delivery

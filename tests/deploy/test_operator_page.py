@@ -119,3 +119,22 @@ def test_what_is_not_there_yet_is_refused(text: str) -> None:
     """What the page says this version does not have is a configuration error and never ignored."""
     with pytest.raises(ConfigError):
         parse(text, "page")
+
+
+def test_log_events() -> None:
+    """The page lists just the events that the proxy logs."""
+    logged = {
+        event
+        for file in (ROOT / "proxy").rglob("*.py")
+        for event in re.findall(
+            r"_log\.(?:info|warning|error|exception)\(\s*\"([^\"]+)\"", file.read_text(encoding="utf-8")
+        )
+    }
+    table = TEXT.partition("| event |")[2].partition("\n\n")[0]
+    listed = {
+        event
+        for line in table.splitlines()
+        if line.startswith("| `")
+        for event in re.findall(r"`([^`]+)`", line.split(" | ")[0])
+    }
+    assert listed == logged
