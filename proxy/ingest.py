@@ -39,7 +39,7 @@ RETRY_AFTER_SECONDS: Final = 5
 """What a sender is told to wait with a 503: its own longest backoff, so that one tenant stops no shard for longer."""
 
 ANSWER_CHARACTERS: Final = 1000
-"""Of the tenants in a 503: Prometheus logs the first 1024 bytes of an answer."""
+"""Prometheus logs the first 1024 bytes of an answer."""
 
 _ATTEMPT_DIGITS: Final = 7  # more attempts than a sender makes in its lifetime
 
@@ -119,11 +119,11 @@ def combine(taken: Taken, ended: Iterable[tuple[str, Outcome]]) -> Answer:
         return Answer(status)
     if status == HTTPStatus.SERVICE_UNAVAILABLE:
         waiting = sorted({f"{tenant} ({o.reason})" for tenant, o in outcomes if isinstance(o, Retryable)})
-        return Answer(status, f"retry: not delivered yet: {', '.join(waiting)}"[:ANSWER_CHARACTERS])
+        return Answer(status, f"retry: not delivered yet: {', '.join(waiting)}")
     sentences = list(taken.refusals)
     sentences += sorted({f"{o.reason}: tenant {tenant}" for tenant, o in outcomes if isinstance(o, Refused)})
     more = f" (first of {taken.refused})" if taken.refused > len(taken.refusals) else ""
-    return Answer(status, ("; ".join(sentences) + more).replace("\n", " "))
+    return Answer(status, "; ".join(sentences) + more)
 
 
 class WriteEndpoint:
@@ -144,6 +144,8 @@ class WriteEndpoint:
             answered = Answer(error.status, error.sentence)
         except StorageError as error:
             answered = Answer(error.status, error.sentence)
+        except asyncio.CancelledError:  # by the server, which stops and has waited long enough for this request
+            answered = Answer(503, "stopping: not delivered yet; send it again")
         except ProxyError:
             _log.exception("request failed")
             answered = Answer(503, "internal: the request could not be worked on; it is in the log")
@@ -203,7 +205,8 @@ async def _read_body(receive: Receive, content_length: str | None, limits: Reque
 
 
 async def _reply(send: Send, answered: Answer) -> None:
-    body = (answered.text + "\n").encode(errors="replace") if answered.text else b""
+    line = "".join(each if each.isprintable() else " " for each in answered.text[:ANSWER_CHARACTERS])
+    body = f"{line}\n".encode() if line else b""
     headers: list[tuple[bytes, bytes]] = []
     if body:
         headers.append((b"content-length", str(len(body)).encode()))

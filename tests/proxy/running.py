@@ -12,7 +12,7 @@ import cramjam
 
 from proto.prompb.remote_pb2 import WriteRequest
 from proto.prompb.types_pb2 import TimeSeries
-from proxy.serve import listen, make_server
+from proxy.serve import Server, listen, make_server
 from proxy.service import Proxy
 from tests.peers.push import HEADERS
 from tests.proxy.client import Address, Answer, ask, request
@@ -25,9 +25,10 @@ Labels = dict[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A running proxy, its address, and the file of its configuration."""
+    """A running proxy with its server, its address, and the file of its configuration."""
 
     proxy: Proxy
+    server: Server
     address: Address
     config_file: Path
 
@@ -67,7 +68,7 @@ async def running(folder: Path, config: Mapping[str, Any]) -> AsyncIterator[Runn
     server = make_server(proxy)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     try:
-        yield Running(proxy, listener.getsockname(), path)
+        yield Running(proxy, server, listener.getsockname(), path)
     finally:
         server.should_exit = True
         await serving
@@ -133,7 +134,10 @@ def check_form(answer: Answer) -> None:
         return
     assert answer.headers["content-type"] == "text/plain; charset=utf-8"
     assert answer.headers["x-content-type-options"] == "nosniff"
-    assert answer.text.count("\n") == (1 if answer.text else 0)
+    line, end = answer.text[:-1], answer.text[-1:]
+    assert line.isprintable()
+    assert len(line) <= 1000
+    assert end == ("\n" if line else "")
     assert ("retry-after" in answer.headers) == (answer.status == 503)
     assert ("allow" in answer.headers) == (answer.status == 405)
     assert ("www-authenticate" in answer.headers) == (answer.status == 401)

@@ -175,6 +175,20 @@ async def test_a_sender_that_asks_first_is_told_to_go_on(tmp_path: Path) -> None
         assert answer.status == 415
 
 
+async def test_a_body_that_is_still_coming_at_the_end_is_503(tmp_path: Path) -> None:
+    """A server that stops waits a while for bodies, then tells their senders to come again."""
+    async with listening(Receiver()) as store:
+        config = config_of(tmp_path, [tenant("all", store)])
+        async with running(tmp_path, config) as proxy, connected(proxy.address) as client:
+            proxy.server.config.timeout_graceful_shutdown = 0  # less than the 25 s of the process
+            await client.send(head(len(GOOD)) + GOOD[:-1])
+            assert (await proxy.push(b"hello")).status == 400  # by then the head before it has been read
+            proxy.server.should_exit = True
+            answer = await client.answer()
+            assert (answer.status, answer.reason) == (503, "stopping")
+            check_form(answer)
+
+
 BROKEN = {
     "no HTTP": b"hello\r\n\r\n",
     "a letter as length": b"POST %b HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n",

@@ -68,6 +68,7 @@ BODIES: Final[Mapping[str, bytes]] = {
     "no label name": named(("", "x")),
     "bad value": entry(block(("__name__", "m")), label(b"k", b"\xc3\x28"), sample()),
     "bad label": entry(block(("__name__", "m")), label(b"\xff", b"x"), sample()),
+    "controls": named(("k", "x\n\r\x00\x1b[31m\u2028\x85" * 300)),
     "2048": named(("k", "x" * 2048)),
     "2049": named(("k", "x" * 2049)),
     "1024": named(("k" * 1024, "x")),
