@@ -1,47 +1,15 @@
 """The client against a real receiver on loopback that keeps to the protocol."""
 
 import asyncio
-from collections.abc import Iterator
 
 import cramjam
 import pytest
 
 from proxy import upstream as upstream_module
 from proxy.core.outcome import Reply
-from proxy.target import Credentials, target
 from proxy.upstream import HttpUpstream
+from tests.proxy.posting import Client, post
 from tests.proxy.receiver import Exchange, Receiver, listening, until
-
-
-class Client:
-    """Upstreams of one test, with replies to wait for."""
-
-    def __init__(self) -> None:
-        self.made: list[HttpUpstream] = []
-
-    def to(self, url: str, timeout_seconds: float = 5) -> HttpUpstream:
-        made = target(url, (("X-Scope-OrgID", "team-ml"),), Credentials.bearer("token"), None, timeout_seconds)
-        self.made.append(HttpUpstream(made, asyncio.get_running_loop()))
-        return self.made[-1]
-
-    def at(self, receiver: Receiver, timeout_seconds: float = 5) -> HttpUpstream:
-        return self.to(f"http://127.0.0.1:{receiver.port}/api/v1/push?a=b", timeout_seconds)
-
-
-async def post(upstream: HttpUpstream, body: bytes = b"body", attempt: int = 0) -> Reply:
-    """The reply to one request; fails if there is a second one."""
-    replied: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-    upstream.post(body, attempt, replied.set_result)
-    return await replied
-
-
-@pytest.fixture
-def client() -> Iterator[Client]:
-    """Makes upstreams, and closes them."""
-    made = Client()
-    yield made
-    for upstream in made.made:
-        upstream.close()
 
 
 async def test_the_request(client: Client) -> None:

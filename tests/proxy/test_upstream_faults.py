@@ -2,22 +2,13 @@
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 
 import pytest
 
 from proxy.core.outcome import Reply
+from tests.proxy.posting import Client, post
 from tests.proxy.receiver import NO_CONTENT, Exchange, Receiver, listening, until
-from tests.proxy.test_upstream import Client, post
-
-
-@pytest.fixture
-def client() -> Iterator[Client]:
-    """Makes upstreams, and closes them."""
-    made = Client()
-    yield made
-    for upstream in made.made:
-        upstream.close()
 
 
 def _sending(*pieces: bytes, end: Callable[[Exchange], None] | None = None) -> Callable[[Exchange], Awaitable[None]]:

@@ -2,22 +2,12 @@
 
 import asyncio
 import os
-from collections.abc import Iterator
 
 import pytest
 
 from proxy.core.outcome import REPLY_BODY_BYTES, Reply
+from tests.proxy.posting import Client, post
 from tests.proxy.receiver import NO_CONTENT, Exchange, Receiver, listening, no_content, until
-from tests.proxy.test_upstream import Client, post
-
-
-@pytest.fixture
-def client() -> Iterator[Client]:
-    """Makes upstreams, and closes them."""
-    made = Client()
-    yield made
-    for upstream in made.made:
-        upstream.close()
 
 
 @pytest.mark.parametrize("head", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n"], ids=["head", "body"])

@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from proxy.core.outcome import Reply
 from proxy.target import target
 from proxy.upstream import HttpUpstream
+from tests.proxy.posting import post
 from tests.proxy.receiver import Exchange, Receiver, listening, until
-from tests.proxy.test_upstream import post
 
 
 @dataclass(frozen=True)
