@@ -4,9 +4,10 @@ An event is a short lower-case sentence that never changes, so that it can be se
 (`error`, `path`, `tenant`, `reason`).
 """
 
+import contextlib
 import logging
 import sys
-from typing import Literal
+from typing import Literal, TextIO, cast
 
 import structlog
 
@@ -17,7 +18,9 @@ def set_up(log_format: LogFormat = "auto", *, debug: bool = False) -> None:
     """Send events to stderr: `auto` is a console on a terminal and JSON elsewhere; `debug` shows label values too."""
     console = sys.stderr.isatty() if log_format == "auto" else log_format == "console"
     renderer: structlog.types.Processor = (
-        structlog.dev.ConsoleRenderer() if console else structlog.processors.JSONRenderer()
+        structlog.dev.ConsoleRenderer(repr_native_str=True)  # or what a store says could move the cursor
+        if console
+        else structlog.processors.JSONRenderer()
     )
     structlog.configure(
         processors=[
@@ -28,10 +31,27 @@ def set_up(log_format: LogFormat = "auto", *, debug: bool = False) -> None:
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(10 if debug else 20),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(cast("TextIO", _Lenient(sys.stderr))),
         cache_logger_on_first_use=True,
     )
     logging.basicConfig(handlers=[_Passing()], level=logging.WARNING, force=True)
+
+
+class _Lenient:
+    """A stream whose failure stops nobody: samples must pass also while the log's disk is full or its reader gone."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> None:
+        """Write what can be written."""
+        with contextlib.suppress(OSError, ValueError):  # ValueError: closed, or a character that it cannot encode
+            self._stream.write(text)
+
+    def flush(self) -> None:
+        """Likewise."""
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.flush()
 
 
 class _Passing(logging.Handler):
