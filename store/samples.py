@@ -8,7 +8,7 @@ series are known costs no label. Exemplars and metadata are not kept: nothing re
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from threading import Lock
 from typing import Final
@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError
 from proto.prompb.remote_pb2 import WriteRequest
 from proto.prompb.types_pb2 import TimeSeries
 from store.errors import StoreBodyError
-from store.reading import Labels, SampleReader, Selected, float_bits
+from store.reading import Labels, float_bits
 from store.schema import open_writer, told
 
 CACHED_SERIES: Final = 65_536  # label blocks of 500 bytes: 40 MB at most, for one node's series many times over
@@ -27,9 +27,9 @@ _Row = tuple[int, int, int | bytes]  # at_ms, series, value
 
 
 class SampleStore:
-    """One tenant's samples; made, with its folder, where it is not there yet. Raises StoreError everywhere.
+    """One tenant's file for appending; made, with its folder, where it is not there yet. Raises StoreError everywhere.
 
-    Reads are those of a `SampleReader`, which is all that other processes use.
+    What is in it is read by a `SampleReader`, in this process or another.
     """
 
     def __init__(self, path: Path) -> None:
@@ -38,7 +38,6 @@ class SampleStore:
         self._connection = open_writer(path)
         self._ids: dict[bytes, int] = {}
         self._lock = Lock()  # guards the connection and the ids
-        self._reader = SampleReader(path)
 
     def append(self, body: bytes) -> int:
         """Stores an uncompressed WriteRequest; the number of samples that were new.
@@ -63,18 +62,6 @@ class SampleStore:
                 self._roll_back()
                 raise
         return stored
-
-    def select(self, matchers: Mapping[str, str], from_ms: int, to_ms: int) -> Selected[float]:
-        """As `SampleReader.select`."""
-        return self._reader.select(matchers, from_ms, to_ms)
-
-    def series(self, matchers: Mapping[str, str] | None = None) -> Iterator[Labels]:
-        """As `SampleReader.series`."""
-        return self._reader.series(matchers)
-
-    def count(self) -> int:
-        """As `SampleReader.count`."""
-        return self._reader.count()
 
     def close(self) -> None:
         """Ends the use of the file; what was appended is on the disk already."""

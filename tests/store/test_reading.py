@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from store.reading import SampleReader
 from store.samples import SampleStore
 from tests.store.bodies import body, entry
 
@@ -40,8 +41,8 @@ def store(tmp_path: Path) -> Iterator[SampleStore]:
 )
 def test_matchers(store: SampleStore, matchers: dict[str, str], found: list[dict[str, str]]) -> None:
     """Series are found by exact values, "" for a label that is absent, in the order in which they first came."""
-    assert list(store.series(matchers)) == found
-    assert [labels for labels, _ in store.select(matchers, 0, 100)] == found
+    assert list(SampleReader(store.path).series(matchers)) == found
+    assert [labels for labels, _ in SampleReader(store.path).select(matchers, 0, 100)] == found
 
 
 @pytest.mark.parametrize(
@@ -57,24 +58,29 @@ def test_matchers(store: SampleStore, matchers: dict[str, str], found: list[dict
 )
 def test_ranges(store: SampleStore, from_ms: int, to_ms: int, times: list[int]) -> None:
     """A range has its start and not its end; a series without samples in it is left out."""
-    assert [at_ms for _, samples in store.select(A, from_ms, to_ms) for at_ms, _ in samples] == times
-    assert len(list(store.select(A, from_ms, to_ms))) == bool(times)
+    assert [at_ms for _, samples in SampleReader(store.path).select(A, from_ms, to_ms) for at_ms, _ in samples] == times
+    assert len(list(SampleReader(store.path).select(A, from_ms, to_ms))) == bool(times)
 
 
 def test_a_select_is_one_moment(store: SampleStore) -> None:
     """What is appended while a select is being read is not in it, and is in the next one."""
     more = {"__name__": "more"}
-    with closing(store.select({}, 0, 100)) as reading:
+    with closing(SampleReader(store.path).select({}, 0, 100)) as reading:
         first = next(reading)
         store.append(body(entry(more, (15, 1.0))))
         rest = list(reading)
     assert [labels for labels, _ in [first, *rest]] == [B, A, C]
-    assert [labels for labels, _ in store.select({}, 0, 100)] == [B, A, C, more]
+    assert [labels for labels, _ in SampleReader(store.path).select({}, 0, 100)] == [B, A, C, more]
 
 
 def test_a_select_that_is_given_up(store: SampleStore) -> None:
     """A select that is closed early holds nothing: the file can be read and written as before."""
-    with closing(store.select({}, 0, 100)) as reading:
+    with closing(SampleReader(store.path).select({}, 0, 100)) as reading:
         next(reading)
     store.append(body(entry(A, (40, 1.0))))
-    assert [at_ms for _, samples in store.select(A, 0, 100) for at_ms, _ in samples] == [10, 20, 30, 40]
+    assert [at_ms for _, samples in SampleReader(store.path).select(A, 0, 100) for at_ms, _ in samples] == [
+        10,
+        20,
+        30,
+        40,
+    ]
