@@ -2,7 +2,7 @@
 
 Everything runs in one event loop. The intake decides, lanes deliver, the quarantine writes; nothing else changes state.
 
-- Start: the quarantine (reads what it holds), then the ownership files (so that the first sample finds its owner),
+- Start: the data folder (nobody else may use it), the quarantine (reads what it holds), then the ownership files (so that the first sample finds its owner),
   then the port, which is the server's.
 - Stop: not ready; the server lets requests finish; then lanes are closed, then the quarantine.
 - Reload: everything is read, parsed, compiled and checked before anything is changed; then all of it changes at once,
@@ -38,7 +38,9 @@ from proxy.core.senders import Sender, Senders
 from proxy.core.series_cache import CacheBudget
 from proxy.core.sorter import Limits
 from proxy.core.times import parse_time
+from proxy.data_dir import DataDir
 from proxy.delivery import Delivery, outcomes
+from proxy.gate import Gate
 from proxy.ingest import RequestLimits
 from proxy.metrics import Gauges, ProxyMetrics
 from proxy.ownership_files import OwnershipFiles
@@ -56,16 +58,18 @@ _log: Final = structlog.get_logger()
 class Proxy:
     """Made by `start`. Is what the write endpoint works for, and what the other routes ask."""
 
-    def __init__(self, path: Path, configured: Configured, quarantine: Quarantine) -> None:
+    def __init__(self, path: Path, configured: Configured, quarantine: Quarantine, data_dir: DataDir) -> None:
         settings = configured.settings
         self.books = Books()
         self.not_ready = "starting"
         self._path = path
         self._configured = configured
         self._quarantine = quarantine
+        self._data_dir = data_dir
         self._generation = 1
         self._reloaded = True
         self._reloading = asyncio.Lock()
+        self._gate = Gate()
         self._metrics = ProxyMetrics(self.books, quarantine, self._gauges)
         self.registry = self._metrics.registry
         self._fleet = Fleet(settings.ownership.max_age, settings.ownership.history)
@@ -81,8 +85,13 @@ class Proxy:
         configured = configure(path)
         settings = configured.settings.proxy
         keep = Keep(settings.quarantine.bytes, settings.quarantine.age)
-        quarantine = await Quarantine.open(Path(settings.data_dir) / "quarantine", keep, now_ms)
-        proxy = cls(path, configured, quarantine)
+        data_dir = DataDir.take(Path(settings.data_dir))
+        try:
+            quarantine = await Quarantine.open(Path(settings.data_dir) / "quarantine", keep, now_ms)
+        except StorageError:
+            data_dir.release()
+            raise
+        proxy = cls(path, configured, quarantine, data_dir)
         await proxy._files.read_changed()
         proxy._tasks = [asyncio.create_task(proxy._files.watch()), asyncio.create_task(proxy._trim())]
         proxy.not_ready = ""
@@ -98,6 +107,7 @@ class Proxy:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._delivery.close()
         await self._quarantine.close()
+        self._data_dir.release()
 
     def stopping(self) -> None:
         """Take no new traffic from now on; what is in flight goes on."""
@@ -126,10 +136,14 @@ class Proxy:
     async def take(self, body: bytes, sender: Sender) -> Taken:
         """Decide on a decoded request and enter it into the books; raises RequestError."""
         taken = Taken()
-        for some in self._intake.take_slices(body, sender.trust, Moment(now_ms(), int(time.monotonic()))):
-            if taken.received:
-                await asyncio.sleep(0)
-            taken.add(some)
+        await self._gate.enter()
+        try:
+            for some in self._intake.take_slices(body, sender.trust, Moment(now_ms(), int(time.monotonic()))):
+                if taken.received:
+                    await asyncio.sleep(0)
+                taken.add(some)
+        finally:
+            self._gate.leave()
         self.books.received[sender.name, VERSION_1] += taken.received
         self.books.fields_dropped += taken.fields_dropped
         if taken.metadata:
@@ -206,18 +220,22 @@ class Proxy:
                 self._reloaded = False
                 _log.error("reload refused", problems=[str(problem) for problem in error.problems])
                 raise
-            self._configured = configured
-            self._generation += 1
-            self._reloaded = True
-            settings = configured.settings
-            self._intake.retenant(configured.tenancy, _label_limits(settings))
-            self._delivery.reconfigure(configured)
-            self._fleet.keep(settings.ownership.max_age, settings.ownership.history)
-            self._quarantine.keep(Keep(settings.proxy.quarantine.bytes, settings.proxy.quarantine.age))
-            self._files.follow(map(Path, settings.ownership.files))
+            async with self._gate.alone():
+                self._change_to(configured)
             await self._files.read_changed()
-            _log.info("reloaded", generation=self._generation, tenants=len(settings.tenants))
+            _log.info("reloaded", generation=self._generation, tenants=len(configured.settings.tenants))
             return self._generation
+
+    def _change_to(self, configured: Configured) -> None:
+        settings = configured.settings
+        self._configured = configured
+        self._generation += 1
+        self._reloaded = True
+        self._intake.retenant(configured.tenancy, _label_limits(settings))
+        self._delivery.reconfigure(configured)
+        self._fleet.keep(settings.ownership.max_age, settings.ownership.history)
+        self._quarantine.keep(Keep(settings.proxy.quarantine.bytes, settings.proxy.quarantine.age))
+        self._files.follow(map(Path, settings.ownership.files))
 
     # -- the rest -----------------------------------------------------------------------------------------------------
 

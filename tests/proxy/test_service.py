@@ -7,13 +7,14 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
+import cramjam
 import pytest
 
 from proxy import durable, service
 from tests.e2e import fleet
 from tests.peers.push import encode
 from tests.proxy.receiver import Receiver, listening
-from tests.proxy.running import Running, config_of, received, running, tenant
+from tests.proxy.running import Running, config_of, decoded, received, running, tenant
 from tests.scrape import Scrape
 
 CARD, OTHER = fleet.BARE
@@ -236,3 +237,30 @@ async def test_what_becomes_of_samples_without_an_owner(
         assert {name: found.total(name) for name in own} == own
         assert len(received(stores["team-a"])) == 1
         assert len(received(stores["team-b"])) == (unowned == "tenant:team-b")
+
+
+async def test_a_request_is_worked_on_by_one_configuration(tmp_path: Path) -> None:
+    """A reload waits for a request that is in the middle, so that no part is made for a tenant that is gone."""
+    now_ms = fleet.now_ms()
+    many = [({"__name__": f"m{number}"}, [(now_ms, 1.0)]) for number in range(25_000)]
+    async with listening(Receiver()) as kept, listening(Receiver()) as gone:
+        config = config_of(tmp_path, [tenant("kept", kept), tenant("gone", gone)])
+        async with running(tmp_path, config) as proxy:
+            body = bytes(cramjam.snappy.decompress_raw(encode(many)))
+            taking = asyncio.ensure_future(proxy.proxy.take(body, proxy.proxy.senders.anonymous))
+            await asyncio.sleep(0)  # its first slice, after which it gives way
+            assert not taking.done()
+            proxy.configure(config_of(tmp_path, [tenant("kept", kept)]))
+            reloading = asyncio.create_task(proxy.proxy.reload())
+            taken = await taking
+            outcomes = await proxy.proxy.carry_out(taken, proxy.proxy.senders.anonymous, 0)
+            assert await reloading == 2
+            assert list(outcomes) == []
+            assert (entries(kept), entries(gone)) == (25_000, 25_000)
+            assert (await proxy.push(encode(many[:1]))).status == 204
+            assert (entries(kept), entries(gone)) == (25_001, 25_000)
+
+
+def entries(store: Receiver) -> int:
+    """How many series entries a store got."""
+    return sum(len(decoded(each)) for each in store.requests)
