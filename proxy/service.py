@@ -2,8 +2,8 @@
 
 Everything runs in one event loop. The intake decides, lanes deliver, the quarantine writes; nothing else changes state.
 
-- Start: the data folder (nobody else may use it), the quarantine (reads what it holds), then the ownership files (so that the first sample finds its owner),
-  then the port, which is the server's.
+- Start: the data folder's lock, the quarantine (reads what it holds), then the ownership files (so that the first
+  sample finds its owner), then the port, which is the server's.
 - Stop: not ready; the server lets requests finish; then lanes are closed, then the quarantine.
 - Reload: everything is read, parsed, compiled and checked before anything is changed; then all of it changes at once,
   between two requests.

@@ -1,0 +1,39 @@
+"""The data folder is one process' own: its quarantine and stores would lose what another one writes."""
+
+import fcntl
+import os
+from pathlib import Path
+from typing import Final, Self
+
+from proxy.core.errors import StorageError
+
+_FILE_MODE: Final = 0o600
+
+
+class DataDir:
+    """A data folder under lock, until `release` or the end of the process, however that comes."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    @classmethod
+    def take(cls, folder: Path) -> Self:
+        """Make the folder where it is missing, and lock its file `lock`. Raises StorageError where that cannot be."""
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            fd = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
+        except OSError as error:
+            raise StorageError(f"the data folder cannot be used: {error}") from error
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(fd)
+            why = "another process uses it" if isinstance(error, BlockingIOError) else f"it cannot be locked: {error}"
+            raise StorageError(f"{folder}: {why}; give each proxy a data_dir of its own") from error
+        return cls(fd)
+
+    def release(self) -> None:
+        """Let another process have it. May be called again."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
