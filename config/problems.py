@@ -3,13 +3,29 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 Place = tuple[str | int, ...]
 """Keys and list positions from the root of the file to a value, as `("tenants", 0, "id")`."""
 
 _PLAIN_KEY: Final = re.compile(r"[A-Za-z0-9_.-]{1,80}")
 _LONGEST_KEY: Final = 40
+
+
+class Fault(NamedTuple):
+    """Something that is wrong with settings which are right each by itself."""
+
+    place: Place
+    """Where to mend it."""
+
+    sentence: str
+    """The end of a sentence that starts with the place."""
+
+    reads: tuple[Place, ...] = ()
+    """Places whose values, had they been others, would have made it good. While one of them is broken, nobody knows."""
+
+    sought: str | None = None
+    """The one value that would have made it good at any of these places; None where several would."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +43,10 @@ class Problem:
 
 
 class ConfigError(Exception):
-    """The configuration cannot be used. `problems` is never empty; the text has one line for each."""
+    """The configuration cannot be used. `problems` is never empty, sorted by line; the text has a line for each."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
-        self.problems: tuple[Problem, ...] = tuple(problems)
+        self.problems: tuple[Problem, ...] = tuple(sorted(problems, key=lambda problem: problem.line or 0))
         super().__init__("\n".join(map(str, self.problems)))
 
 

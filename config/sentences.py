@@ -12,12 +12,16 @@ from config.problems import Place
 from config.relabel import RelabelConfig
 from config.settings import Settings
 
+_MERGE: Final = "<<"
+
 _KNOWN_ELSEWHERE: Final = {
-    "<<": "YAML's merge key is not supported; let an alias stand for a whole value, or write the settings out",
+    _MERGE: "YAML's merge key is not supported; let an alias stand for a whole value, or write the settings out",
     "bearer_token": "secrets do not stand here; put the token into a file and name it under bearer_token_file",
     "password": "secrets do not stand here; put the password into a file and name it under password_file",
     "tls_config": "tls_config is Prometheus' name; here it is tls",
 }
+
+_MEANT: Final = {"bearer_token": "bearer_token_file", "password": "password_file", "tls_config": "tls"}
 
 _VICTORIA_METRICS: Final = {
     "if": "is VictoriaMetrics' own; write the condition as source_labels and regex",
@@ -50,15 +54,31 @@ def _shown(given: object) -> str:
     return cut(str(given))
 
 
+def could_be_meant(place: Place) -> list[str]:
+    """The settings that an unknown key may have been meant as; none where it is like no other."""
+    key, section = str(place[-1]), _section_around(place)
+    if key == _MERGE:
+        return _known(section)
+    near = _MEANT.get(key) or _nearest(key, section)
+    return [near] if near else []
+
+
 def _unknown_key(error: ErrorDetails) -> str:
     key = str(error["loc"][-1])
     section = _section_around(error["loc"])
     elsewhere = _KNOWN_ELSEWHERE | (_VICTORIA_METRICS if section is RelabelConfig else {})
     if key in elsewhere:
         return elsewhere[key]
-    known = [field.alias or name for name, field in section.model_fields.items()]
-    near = difflib.get_close_matches(key[:100], known, n=1, cutoff=0.7)
-    return f"is no setting; {near[0]} is" if near else f"is no setting; those here are {', '.join(known)}"
+    near = _nearest(key, section)
+    return f"is no setting; {near} is" if near else f"is no setting; those here are {', '.join(_known(section))}"
+
+
+def _known(section: type[BaseModel]) -> list[str]:
+    return [field.alias or name for name, field in section.model_fields.items()]
+
+
+def _nearest(key: str, section: type[BaseModel]) -> str | None:
+    return next(iter(difflib.get_close_matches(key[:100], _known(section), n=1)), None)
 
 
 def _section_around(place: Place) -> type[BaseModel]:

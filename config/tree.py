@@ -59,8 +59,8 @@ class Node:
         return line
 
 
-def compose(text: str, source: str) -> tuple[Node, list[Problem]]:
-    """The tree of a file, and what is wrong with it although it can be read (keys written twice).
+def compose(text: str, source: str) -> tuple[Node, list[tuple[Place, Problem]]]:
+    """The tree of a file, and what is wrong with it although it can be read: places written twice, the first kept.
 
     Raises ConfigError for text that is no YAML of ours. An empty file is a tree without children.
     """
@@ -78,7 +78,7 @@ def compose(text: str, source: str) -> tuple[Node, list[Problem]]:
     except (ValueError, IndexError, RecursionError) as e:
         # PyYAML's scanner lets these out for a few malformed escapes and directives.
         raise builder.refusal(None, "is no YAML: it has a malformed escape or directive") from e
-    return builder.root, builder.problems
+    return builder.root, builder.doubled
 
 
 def _unreadable(error: Exception) -> str:
@@ -100,14 +100,14 @@ class _Open:
 class _Builder:
     source: str
     root: Node = field(default_factory=lambda: Node(1))
-    problems: list[Problem] = field(default_factory=list)
+    doubled: list[tuple[Place, Problem]] = field(default_factory=list)
     _open: list[_Open] = field(default_factory=list)
     _anchors: dict[str, Node] = field(default_factory=dict)
     _documents: int = 0
 
     def refusal(self, line: int | None, sentence: str) -> ConfigError:
-        where = place_text(tuple(self._place()))
-        return ConfigError([*self.problems, Problem(line, where, sentence, self.source)])
+        problems = (problem for _, problem in self.doubled)
+        return ConfigError([*problems, self._problem(line, sentence)])
 
     def take(self, event: yaml.Event) -> None:
         line = event.start_mark.line + 1 if event.start_mark else 1
@@ -178,11 +178,13 @@ class _Builder:
     def _enter(self, entries: dict[str, tuple[int, Node]], key: tuple[int, str], node: Node) -> None:
         line, name = key
         if name in entries:
-            where = place_text(tuple(self._place()))
             sentence = f"is written twice, first in line {entries[name][0]}; keep one of them"
-            self.problems.append(Problem(line, where, sentence, self.source))
+            self.doubled.append((tuple(self._place()), self._problem(line, sentence)))
         else:
             entries[name] = (line, node)
+
+    def _problem(self, line: int | None, sentence: str) -> Problem:
+        return Problem(line, place_text(tuple(self._place())), sentence, self.source)
 
     def _place(self) -> Iterator[str | int]:
         for each in self._open:

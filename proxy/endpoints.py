@@ -166,14 +166,14 @@ def _context(written: ClientTls, place: Place, contexts: Contexts, faults: list[
     try:
         context = ssl.create_default_context(cafile=written.ca_file)
     except OSError as error:
-        faults.append(Fault((*place, "ca_file"), f"{written.ca_file}: cannot be loaded: {error.strerror}"))
+        faults.append(Fault((*place, "ca_file"), f"{written.ca_file}: cannot be loaded: {error.strerror or error}"))
         context = ssl.create_default_context()
     if written.cert_file is not None and written.key_file is not None:
         try:
             context.load_cert_chain(written.cert_file, written.key_file)
         except OSError as error:
             files = f"{written.cert_file} with the key {written.key_file}"
-            faults.append(Fault((*place, "cert_file"), f"{files}: cannot be loaded: {error.strerror}"))
+            faults.append(Fault((*place, "cert_file"), f"{files}: cannot be loaded: {error.strerror or error}"))
     if len(faults) > known:
         return None
     if written.insecure_skip_verify:

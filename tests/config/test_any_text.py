@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from config.load import parse
 from config.problems import ConfigError
 from config.settings import Settings
+from config.tree import compose
 
 INTERFACE = Path(__file__).parent.parent / "vectors" / "config" / "interface.yaml"
 
@@ -48,7 +49,10 @@ def test_a_damaged_file_is_settings_or_our_error(data: st.DataObject) -> None:
 
 def _settings_or_our_error(text: str) -> None:
     try:
-        assert isinstance(parse(text, "f.yaml").settings, Settings)
+        settings = parse(text, "f.yaml").settings
+        root, doubled = compose(text, "f.yaml")
+        assert settings == Settings.model_validate(root.plain() or {}), "what was let in needed a repair"
+        assert not doubled
     except ConfigError as e:
         assert e.problems
         lines = text.count("\n") + text.count("\r") + text.count("\x85") + text.count("\u2028") + text.count("\u2029")

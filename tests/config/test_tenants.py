@@ -16,7 +16,9 @@ def tenant(rest: str) -> TenantConfig:
     return only
 
 
-@pytest.mark.parametrize("tenant_id", ["a", "team-ml", "A.b_c-d", "!-_.*'()", "...", "x" * 150, "0"])
+@pytest.mark.parametrize(
+    "tenant_id", ["a", "team-ml", "A.b_c-d", "!-_.*'()", "...", "__mimir_clusters", "x" * 150, "0"]
+)
 def test_takes_ids_that_every_store_takes(tenant_id: str) -> None:
     """Letters, digits and ten marks, up to 150 of them."""
     assert tenant_id_fault(tenant_id) is None
@@ -34,6 +36,9 @@ def test_takes_ids_that_every_store_takes(tenant_id: str) -> None:
         ("a:b", "has a character that no store takes"),
         ("a/b", "has a character that no store takes"),
         ("a b", "has a character that no store takes"),
+        ("a\\b", "has a character that no store takes"),
+        ("%41", "has a character that no store takes"),
+        ("a\x00", "has a character that no store takes"),
         ("a\n", "has a character that no store takes"),
         ("ä", "has a character that no store takes"),
     ],
