@@ -3,17 +3,18 @@
 import asyncio
 import contextlib
 import errno
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import cramjam
 import pytest
 
 from proxy import durable, service
+from proxy.core.gathering import Taken
 from tests.e2e import fleet
 from tests.peers.push import encode
-from tests.proxy.receiver import Receiver, listening
+from tests.proxy.receiver import Receiver, listening, until
 from tests.proxy.running import Running, config_of, decoded, received, running, tenant
 from tests.scrape import Scrape
 
@@ -247,12 +248,12 @@ async def test_a_request_is_worked_on_by_one_configuration(tmp_path: Path) -> No
         config = config_of(tmp_path, [tenant("kept", kept), tenant("gone", gone)])
         async with running(tmp_path, config) as proxy:
             body = bytes(cramjam.snappy.decompress_raw(encode(many)))
-            taking = asyncio.ensure_future(proxy.proxy.take(body, proxy.proxy.senders.anonymous))
-            await asyncio.sleep(0)  # its first slice, after which it gives way
-            assert not taking.done()
+            taking = proxy.proxy.take(body, proxy.proxy.senders.anonymous)
+            taking.send(None)  # its first slice, after which it gives way
             proxy.configure(config_of(tmp_path, [tenant("kept", kept)]))
             reloading = asyncio.create_task(proxy.proxy.reload())
-            taken = await taking
+            await until(lambda: reloading.done() or not proxy.proxy._gate._open.is_set())
+            taken = finished(taking)
             outcomes = await proxy.proxy.carry_out(taken, proxy.proxy.senders.anonymous, 0)
             assert await reloading == 2
             assert list(outcomes) == []
@@ -264,3 +265,12 @@ async def test_a_request_is_worked_on_by_one_configuration(tmp_path: Path) -> No
 def entries(store: Receiver) -> int:
     """How many series entries a store got."""
     return sum(len(decoded(each)) for each in store.requests)
+
+
+def finished(work: Coroutine[Any, Any, Taken]) -> Taken:
+    """What a coroutine returns that only ever gives way."""
+    while True:
+        try:
+            work.send(None)
+        except StopIteration as end:
+            return cast("Taken", end.value)
