@@ -10,6 +10,7 @@ belongs as of its own time.
 - Only routed and filtered decisions are kept. What is quarantined or rejected is decided anew each time.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -24,6 +25,9 @@ from proxy.core.tenancy import Tenancy, Trust
 
 SLICE: Final = 10_000
 """Entries taken in one go: what vmagent sends at most, and a second of work where each is new."""
+
+SLICE_BYTES: Final = 1 << 20
+"""Bytes likewise: 2,000 usual series fit in, and half a million of the smallest points are some seconds of work."""
 
 
 class Intake:
@@ -48,7 +52,7 @@ class Intake:
         return taken
 
     def take_slices(self, body: bytes, trust: Trust, moment: Moment) -> Iterator[Taken]:
-        """As `take`, but SLICE entries at a time, so that a caller can see to others in between; at least one.
+        """As `take`, SLICE entries or SLICE_BYTES at a time, so that a caller can see to others in between; at least one.
 
         A slice is a request of its own as far as markers and their successors are concerned. Raises RequestError at
         the first slice only.
@@ -58,10 +62,9 @@ class Intake:
         if sorter is None:
             sorter = self._sorters[trust] = Sorter(trust, self._decisions, self._limits, self._budget)
         yield Taken(metadata=len(frames.metadata), fields_dropped=frames.dropped)
-        for first in range(0, len(frames.bounds), 2 * SLICE):
+        for bounds in _slices(frames.bounds):
             self._scans += 1
             gathering = sorter.gathering = Gathering(self._scans, moment, self.books)
-            bounds = frames.bounds[first : first + 2 * SLICE]
             gathering.touched = wire.scan(body, bounds, sorter.cache, self._scans, moment.tick)
             gathering.taken.received += sorter.cache.fast_samples
             yield gathering.finish(self._decisions)
@@ -88,3 +91,13 @@ class Intake:
     def cached_series(self) -> int:
         """Series remembered, over all senders."""
         return sum(len(sorter.cache.entries) for sorter in self._sorters.values())
+
+
+def _slices(bounds: list[int]) -> Iterator[list[int]]:
+    """Begin and end of each entry, one after the other, in slices of at least one entry."""
+    first = 0
+    while first < len(bounds):
+        beyond = bisect_left(bounds, bounds[first] + SLICE_BYTES, first, min(first + 2 * SLICE, len(bounds)))
+        end = max(first + 2, beyond - beyond % 2)
+        yield bounds[first:end]
+        first = end

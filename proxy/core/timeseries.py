@@ -23,6 +23,9 @@ FIELDS: Final = 1 << 17
 """Labels and points of an entry at most: a day and a half of samples of one series, one a second. Senders put one point
 into an entry, or a backlog of some thousand; a point of two bytes takes a hundred once it is read."""
 
+ENTRY_BYTES: Final = 4 << 20
+"""Of an entry at most: a histogram can have a span in two bytes, and 32 MiB of them are ten seconds of work."""
+
 STALE_BITS: Final = b"\x02\x00\x00\x00\x00\x00\xf0\x7f"
 """The stale marker on the wire: float64 0x7ff0000000000002, little endian (prometheus model/value)."""
 
@@ -95,6 +98,8 @@ def parse_series(body: bytes, start: int, end: int) -> Series:
     blocks: list[bytes] = []
     points: list[Point] = []
     unknown: list[bytes] = []
+    if end - start > ENTRY_BYTES:
+        raise MalformedSeriesError(f"an entry of {end - start} bytes, more than {ENTRY_BYTES}")
     at = start
     while at < end:
         first = at

@@ -270,6 +270,17 @@ def test_an_entry_has_so_many_fields(twin: Twin) -> None:
             twin.timeseries.parse_series(entry + more, 0, len(entry + more))
 
 
+def test_an_entry_has_so_many_bytes(twin: Twin) -> None:
+    """A histogram of very many spans is refused before they are read: spans are no points, and no limit counts them."""
+    bytes_ = twin.timeseries.ENTRY_BYTES
+    entry = blob(4, blob(8, b"") * (bytes_ // 2))
+    with pytest.raises(MalformedSeriesError, match=f"{len(entry)} bytes"):
+        twin.timeseries.parse_series(entry, 0, len(entry))
+    long = blob(1, blob(1, b"n") + blob(2, b"v" * (bytes_ - 20)))
+    assert len(long) <= bytes_
+    twin.timeseries.parse_series(long, 0, len(long))
+
+
 @pytest.mark.parametrize("length", [1 << 20, 1 << 31, 1 << 34, 1 << 62, -1])
 def test_a_declared_length_allocates_nothing(twin: Twin, length: int) -> None:
     """A length that is a lie is refused before any memory is taken for it, at every level."""
