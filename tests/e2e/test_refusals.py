@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from tests.e2e import fleet
-from tests.e2e.compare import content, owned, sent, wait_for
+from tests.e2e.compare import Content, content, owned, sent, wait_for
 from tests.e2e.proxy import Proxy, proxy
 from tests.peers import prometheus as prom
 from tests.peers.cortex import Cortex
 from tests.peers.exposition import serving
 from tests.peers.processes import wait_until
+from tests.peers.push import Entry
 from tests.scrape import Scrape
 
 pytestmark = pytest.mark.peer("prometheus", "cortex")
@@ -40,7 +41,10 @@ class Scene:
         return found.value
 
     def check(self, end_ms: int, names: Sequence[str]) -> None:
-        """These tenants have everything, sample by sample."""
+        """These tenants have everything up to that time, sample by sample."""
+        wait_until(
+            lambda: fleet.now_ms() > end_ms + 1000, "the last scrape up to then to be stored by the sender itself"
+        )
         series = sent(self.sender.api, DEVICES, end_ms)
         for name in names:
             expected = owned(series, CARDS[name], NODE, OWNERS[name])
@@ -95,7 +99,7 @@ def test_what_a_store_refuses_for_good_is_dropped_for_its_tenant(store: Cortex, 
         strict = tenant_of(on.through, "strict")
         on.reads(lambda found: found.total("samples_dropped_total", tenant=strict) >= 2 * FAMILIES, "dropped parts")
         wait_until(lambda: on.sender_counts("samples_failed_total") > 0, "the sender to hear of it")
-        end_ms = fleet.now_ms() // 1000 * 1000
+        end_ms = fleet.now_ms()
         on.check(end_ms, ["easy", "vision"])
         assert sent(on.apis["strict"], DEVICES, end_ms) == ()
         found = on.through.scrape()
@@ -138,3 +142,26 @@ def test_a_store_that_is_too_busy_makes_its_sender_wait(store: Cortex, tmp_path:
         store.limit({strict: {"ingestion_rate": 25_000}})
         on.check(waiting_ms, ["easy", "vision", "strict"])
         assert on.through.balanced().by("samples_dropped_total", "reason", tenant=strict) == {}
+
+
+def test_a_store_that_refuses_a_request_as_a_whole_is_counted_so(store: Cortex, tmp_path: Path) -> None:
+    """Prometheus takes nothing of a request with a sample out of order: all of it is dropped, for that tenant alone."""
+    with scene(store, tmp_path, {}) as on:
+        now_ms = fleet.now_ms()
+
+        def entry(name: str, card: str, at_ms: int) -> Entry:
+            return {"__name__": name, "UUID": CARDS[card], "job": "by-hand"}, [(at_ms, 1.0)]
+
+        def times(card: str) -> Content:
+            return content(sent(on.apis[card], '{job="by-hand"}', now_ms + 60_000))
+
+        assert on.through.push([entry("m", card, now_ms) for card in CARDS]).status == 204
+        late = [entry("m", card, now_ms - 5000) for card in ("vision", "easy")]
+        answer = on.through.push([*late, *(entry("n", card, now_ms) for card in ("vision", "easy"))])
+        easy = tenant_of(on.through, "easy")
+        assert answer.body.decode() == f"upstream_400: tenant vision; upstream_400_partial: tenant {easy}\n"
+        wait_until(lambda: len(times("easy")) == 2, "the good series")
+        assert len(times("vision")) == 1
+        found = on.through.balanced()
+        assert found.by("samples_dropped_total", "reason", tenant="vision") == {"upstream_400": 2}
+        assert found.by("samples_dropped_total", "reason", tenant=easy) == {"upstream_400_partial": 2}
