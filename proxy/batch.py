@@ -55,12 +55,14 @@ class Batch:
     """Made with the number of parts that will be settled; `wait` ends with the last of them.
 
     `attempt` is the sender's `Retry-Attempt`, passed on. `troubles` are the parts that were not delivered, so far.
+    `given_up` tells that its sender was told to send again: what has not gone out yet need not.
     """
 
-    __slots__ = ("_done", "_open", "attempt", "troubles")
+    __slots__ = ("_done", "_open", "attempt", "given_up", "troubles")
 
     def __init__(self, loop: Futures, parts: int, attempt: int = 0) -> None:
         self.attempt = attempt
+        self.given_up = False
         self.troubles: list[Trouble] = []
         self._open = parts
         self._done: asyncio.Future[None] = loop.create_future()

@@ -122,8 +122,9 @@ class Delivery:
 async def outcomes(batch: Batch | None) -> list[tuple[str, Outcome]]:
     """How the parts of a request ended that were not delivered, ANSWER_SECONDS after this is called at the latest.
 
-    Parts still under way by then are told as retryable. They may be delivered later, and their sender sends them once
-    more, which no store minds.
+    Parts still under way by then are told as retryable. What is in a request by then may be delivered later, and its
+    sender sends it once more, which no store minds; what still waits is given up, or a store that hangs would gather in
+    its lane whatever its senders send again and again.
     """
     if batch is None:
         return []
@@ -131,6 +132,7 @@ async def outcomes(batch: Batch | None) -> list[tuple[str, Outcome]]:
         async with asyncio.timeout(ANSWER_SECONDS):
             await batch.wait()
     except TimeoutError:
+        batch.given_up = True
         return [*((trouble.tenant, trouble.outcome) for trouble in batch.troubles), ("some", _UNANSWERED)]
     return [(trouble.tenant, trouble.outcome) for trouble in batch.troubles]
 

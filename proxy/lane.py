@@ -37,6 +37,7 @@ BUSY_SECONDS: Final = 0.100
 """A crowded lane is held only if its last request ended so recently."""
 
 _STOPPED: Final = Retryable("stopping")
+_GIVEN_UP: Final = Retryable("unanswered")
 _INTERNAL: Final = Reply(0, error="internal")
 
 
@@ -79,6 +80,15 @@ class _Group:
         self.samples = 0
         self.made = 0
         self.size = 0
+
+    def let_go(self) -> list[Part]:
+        """Be without the parts that were given up; these."""
+        gone = [part for part in self.parts if part.batch.given_up]
+        if gone:
+            self.parts = [part for part in self.parts if not part.batch.given_up]
+            self.samples -= sum(part.samples for part in gone)
+            self.made -= sum(part.made for part in gone)
+        return gone
 
 
 class Lane:
@@ -166,11 +176,11 @@ class Lane:
     def send(self) -> None:
         """Send the next group; the pacer calls this, once for each time that the lane asked for it."""
         self._scheduled = False
-        if not self._groups:  # closed meanwhile
+        group = self._next()
+        if group is None:  # closed meanwhile, or all given up
+            self._wake()
             return
-        group = self._flying = self._groups.popleft()
-        if group is self._tail:
-            self._tail = None
+        self._flying = group
         self._sent_at = self._common.clock()
         self._sent_refusal = self._refusal
         try:
@@ -182,6 +192,18 @@ class Lane:
         except Exception:  # noqa: BLE001 - the outermost frame of a callback that serves all lanes: a defect stays here
             _log.exception("lane failed", tenant=self.tenant)
             self._on_reply(_INTERNAL)
+
+    def _next(self) -> _Group | None:
+        """The next group, without the parts that were given up: these are settled, and so memory is bounded."""
+        while self._groups:
+            group = self._groups.popleft()
+            if group is self._tail:
+                self._tail = None
+            for part in group.let_go():
+                part.batch.settle(self.tenant, part, _GIVEN_UP)
+            if group.parts:
+                return group
+        return None
 
     async def drain(self) -> None:
         """Take no more parts, and return when all in hand are settled; the caller bounds the wait, then closes."""

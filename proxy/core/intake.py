@@ -52,7 +52,7 @@ class Intake:
         return taken
 
     def take_slices(self, body: bytes, trust: Trust, moment: Moment) -> Iterator[Taken]:
-        """As `take`, SLICE entries or SLICE_BYTES at a time, so that a caller can see to others in between; at least one.
+        """As `take`, SLICE entries or SLICE_BYTES at a time, so that a caller can see to others between; at least one.
 
         A slice is a request of its own as far as markers and their successors are concerned. Raises RequestError at
         the first slice only.

@@ -197,6 +197,25 @@ async def test_a_sender_is_answered_before_it_gives_up(tmp_path: Path, monkeypat
         assert found.by("samples_delivered_total", "tenant") == {"t0": 2, "t1": 2}
 
 
+async def test_a_store_that_hangs_gathers_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What senders send again and again to a store that hangs waits once, not once for each time."""
+    monkeypatch.setattr(delivery, "ANSWER_SECONDS", 0.05)
+    gate = asyncio.Event()
+
+    async def answer(exchange: Exchange) -> None:
+        await gate.wait()
+        await no_content(exchange)
+
+    store = Receiver(answer)
+    async with scene(tmp_path, [store]) as proxy:
+        for _ in range(5):
+            assert (await proxy.push(GOOD)).status == 503
+        gate.set()
+        assert (await proxy.push(GOOD)).status == 204
+        assert len(received(store)) == 2
+        await proxy.balanced()
+
+
 async def test_one_request_never_mixes_replicas(tmp_path: Path) -> None:
     """Series of two replicas in one inbound request go out in two, in the order in which they came."""
     store = Receiver()

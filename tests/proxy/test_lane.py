@@ -72,6 +72,25 @@ def test_what_comes_meanwhile_goes_together() -> None:
     assert (bench.books.parts, bench.books.delivered) == (3, 3)
 
 
+def test_what_was_given_up_does_not_go_out() -> None:
+    """A part whose sender was told to send again is let go when its turn comes: a store that hangs gathers none."""
+    bench = Bench()
+    bench.put(b"1")
+    bench.loop.run()
+    given_up, kept, alone = bench.put(b"2"), bench.put(b"3"), bench.put(b"4", pair="b")
+    given_up.given_up = alone.given_up = True
+    bench.reply()
+    assert bench.upstream.posts == [b"1", b"3"]
+    assert [(trouble.outcome) for trouble in given_up.troubles] == [Retryable("unanswered")]
+    bench.reply()
+    assert bench.upstream.posts == [b"1", b"3"]
+    assert [batch.open for batch in (given_up, kept, alone)] == [0, 0, 0]
+    assert (bench.books.parts, bench.books.delivered) == (2, 2)
+    bench.put(b"5")
+    bench.loop.run()
+    assert bench.upstream.posts[2:] == [b"5"]
+
+
 def _crowded() -> Bench:
     """A lane whose last request, just now, bore two parts."""
     bench = Bench()
