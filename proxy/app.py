@@ -16,7 +16,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Res
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from starlette.exceptions import HTTPException as StarletteHTTPException
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from config.problems import ConfigError
 from proxy.core.errors import ProxyError
@@ -25,6 +25,9 @@ from proxy.core.senders import CHALLENGE, Senders
 from proxy.page import owners_page
 
 WRITE_PATHS: Final = frozenset({"/api/v1/push", "/api/v1/write"})
+
+BODY_BYTES: Final = 1 << 20
+"""Of a question at most: ten times the longest that is explained, whatever its escapes."""
 
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
@@ -76,7 +79,22 @@ class App(FastAPI):
         if scope["type"] == "http" and scope["path"] in WRITE_PATHS:
             await self._write_endpoint(scope, receive, send)
         else:
-            await super().__call__(scope, receive, send)
+            await super().__call__(scope, _bounded(receive), send)
+
+
+def _bounded(receive: Receive) -> Receive:
+    """A body of BODY_BYTES at most: FastAPI reads it whole before it asks who may send it."""
+    size = 0
+
+    async def bounded() -> Message:
+        nonlocal size
+        message = await receive()
+        size += len(message.get("body", b""))
+        if size > BODY_BYTES:
+            raise HTTPException(413, f"the body is longer than {BODY_BYTES} bytes; ask for fewer series at once")
+        return message
+
+    return bounded
 
 
 def create_app(desk: Desk, write_endpoint: Application) -> App:

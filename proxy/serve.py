@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import ctypes
 import gc
+import resource
 import signal
 import socket
 from collections.abc import Iterator
@@ -46,6 +47,7 @@ def run(path: Path, log_format: LogFormat = "auto", *, debug: bool = False) -> i
     """Serve until told to stop; the exit status. Raises ConfigError before anything listens."""
     set_up(log_format, debug=debug)
     _keep_memory()
+    _have_files()
     return uvloop.run(_serve(path))
 
 
@@ -60,6 +62,13 @@ def _keep_memory() -> None:
         for option, value in _MALLOPT:
             libc.mallopt(option, value)
     gc.set_threshold(*GC_THRESHOLDS)
+
+
+def _have_files() -> None:
+    """Take as many open files as are allowed: each sender, tenant and store has some, and 1024 is a usual default."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 class Server(uvicorn.Server):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.types import Receive
 
 from proxy.app import create_app
 from proxy.ingest import WriteEndpoint
@@ -43,7 +44,9 @@ async def scene(folder: Path, node: str = "node-a") -> AsyncIterator[Running]:
         yield proxy
 
 
-async def asked_from(proxy: Running, host: str | None, method: str, path: str, token: str = "") -> Answer:
+async def asked_from(  # noqa: PLR0913, PLR0917 - what a request is
+    proxy: Running, host: str | None, method: str, path: str, token: str = "", receive: Receive | None = None
+) -> Answer:
     """The answer of the application to a peer with that address, as its server would ask it."""
     headers = {"host": "test", "content-type": "application/json"}
     if token:
@@ -67,13 +70,13 @@ async def asked_from(proxy: Running, host: str | None, method: str, path: str, t
     body = GOOD if path == PUSH else QUESTION if method == "POST" else b""
     said: list[Any] = []
 
-    async def receive() -> dict[str, Any]:
+    async def all_at_once() -> dict[str, Any]:
         return {"type": "http.request", "body": body, "more_body": False}
 
     async def send(message: Any) -> None:
         said.append(message)
 
-    await create_app(proxy.proxy, WriteEndpoint(proxy.proxy))(scope, receive, send)
+    await create_app(proxy.proxy, WriteEndpoint(proxy.proxy))(scope, receive or all_at_once, send)
     found = {name.decode().lower(): value.decode() for name, value in said[0]["headers"]}
     return Answer(said[0]["status"], found, b"".join(message.get("body", b"") for message in said[1:]))
 
@@ -234,3 +237,18 @@ async def test_secrets_are_not_in_the_configuration_shown(tmp_path: Path) -> Non
         shown = (await proxy.ask("GET", "/-/config")).text
         assert str(tmp_path / "admin") in shown
         assert not [token for token in TOKENS.values() if token in shown]
+
+
+async def test_a_question_is_read_to_a_bound(tmp_path: Path) -> None:
+    """A body without end is refused while it comes, whoever sends it: it is read before it is known who asks."""
+    pieces = 0
+
+    async def receive() -> dict[str, Any]:
+        nonlocal pieces
+        pieces += 1
+        assert pieces < 100, "it is read without end"
+        return {"type": "http.request", "body": b" " * (1 << 16), "more_body": True}
+
+    async with scene(tmp_path) as proxy:
+        answer = await asked_from(proxy, "10.1.2.3", "POST", "/api/v1/explain", receive=receive)
+    assert (answer.status, answer.headers["content-type"]) == (413, "application/problem+json")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import signal
 import socket
 from collections.abc import Iterator
@@ -139,6 +140,17 @@ def test_what_it_cannot_use_ends_it(tmp_path: Path, of_the_proxy: dict[str, str]
     assert "Traceback" not in log
     assert not event or json.loads(log.splitlines()[0])["event"] == event
     assert failing.process.stop() == 1
+
+
+def test_it_takes_as_many_open_files_as_it_may(tmp_path: Path) -> None:
+    """Many shells allow 1024 unless a program asks for more; a thousand tenants need more than that."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(256, hard), hard))
+    try:
+        with proxy(tmp_path, EMBEDDED) as through:
+            assert resource.prlimit(through.process.pid, resource.RLIMIT_NOFILE) == (hard, hard)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_every_line_of_its_log_is_json(tmp_path: Path) -> None:
