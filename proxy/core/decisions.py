@@ -13,15 +13,13 @@ from ownership import DeviceKey, Fleet, Holding, Unknown
 from proxy.core.books import FILTERED, ROUTED, Books
 from proxy.core.labels import METRIC_NAME, LabelSet
 from proxy.core.route import Decision, OwnerLabels, decide
+from proxy.core.sharing import Shared
 from proxy.core.tenancy import Tenancy, Trust
 from proxy.core.timeseries import encode_text_labels
 from proxy.core.wire import ALWAYS_FROM, ALWAYS_TO, Epoch, Fate, Output, Slot
 
 SLOTS: Final = 20_000
 """(tenant, cluster, replica) triples, and owners, remembered; beyond it they are forgotten and made anew."""
-
-RESTS_BYTES: Final = 64 << 20
-"""Second pieces of label blocks that are kept to be shared, about one of 300 bytes for each of 200,000 devices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +49,7 @@ class Decisions:
         self._epochs: dict[DeviceKey, Epoch] = {}
         self._until: dict[str, int] = {}
         self._slots: dict[tuple[str, tuple[str, str]], Slot] = {}
-        self._rests: dict[bytes, bytes] = {}
-        self._rests_bytes = 0
+        self._shared = Shared()
         self._owners: dict[OwnerLabels, OwnerLabels] = {}
         self._generation = 0
 
@@ -142,12 +139,7 @@ class Decisions:
         lead, rest = encode_text_labels(pairs[:cut]), encode_text_labels(pairs[cut:])
         if lead + rest == block:
             return block, b""
-        if rest not in self._rests:
-            self._rests_bytes += len(rest)
-        if self._rests_bytes > RESTS_BYTES:
-            self._rests.clear()
-            self._rests_bytes = len(rest)
-        return lead, self._rests.setdefault(rest, rest)
+        return lead, self._shared.one(rest)
 
     def _dynamic_tenants(self) -> int:
         return len(self.tenancy.dynamic.made) if self.tenancy.dynamic else 0

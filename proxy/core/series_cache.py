@@ -9,6 +9,7 @@ So a cache that holds nine tenths of the series serves nine tenths of them.
 from collections.abc import Callable
 from typing import Final
 
+from proxy.core.sharing import Shared
 from proxy.core.wire import Entry, SeriesCache
 
 CACHE_BYTES: Final = 1 << 30
@@ -27,10 +28,10 @@ LOOKED_AT: Final = 16
 
 def cost_of(entry: Entry) -> int:
     """Bytes of an entry with its outputs; a block that both share counts once, what outputs share counts for each."""
-    cost = len(entry.block) + ENTRY_BYTES
+    cost = entry.length + ENTRY_BYTES
     for output in entry.outputs:
         cost += OUTPUT_BYTES + len(output.first) - output.skip
-        if output.second is not entry.block:
+        if output.second is not entry.lead:
             cost += len(output.second)
     return cost
 
@@ -44,15 +45,19 @@ class CacheBudget:
         self._idle_ticks = idle_ticks
         self._ring: list[Entry] = []
         self._hand = 0
+        self._shared = Shared()
 
     def admit(self, cache: SeriesCache, entry: Entry, tick: int, forget: Callable[[Entry], None]) -> bool:
         """Put `entry` into `cache` if there is room, or room can be made; whether it is in."""
         cost = cost_of(entry)
         if self.used_bytes + cost > self.limit_bytes and not self._make_room(cost, tick, forget):
             return False
+        if not cache.add(entry):
+            return False
+        if all(output.second is not entry.lead for output in entry.outputs):
+            entry.split(entry.cut(), self._shared.one)
         entry.cost = cost
         entry.home = cache
-        cache.entries[entry.block] = entry
         self.used_bytes += cost
         self._ring.append(entry)
         return True
@@ -76,7 +81,7 @@ class CacheBudget:
             self._ring.pop()
             self.used_bytes -= entry.cost
             if entry.home is not None:
-                del entry.home.entries[entry.block]
+                entry.home.remove(entry)
             forget(entry)
             if self.used_bytes + cost <= self.limit_bytes:
                 return True

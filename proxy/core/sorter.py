@@ -90,7 +90,7 @@ class Sorter:
             gathering.reject(error.reason, samples, error.sentence)
             return None
         gathering.taken.exemplars_dropped -= len(series.points) - samples
-        entry = self.cache.entries.get(series.block)
+        entry = self.cache.find(series.block)
         if entry is None:
             entry = Entry(series.block, self.decisions.static, self.decisions.books.fate(ROUTED))
         feed.rejoin(entry, self.decisions.outputs)

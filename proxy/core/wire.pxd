@@ -39,7 +39,8 @@ cdef class Epoch:
 
 
 cdef class Entry:
-    cdef public bytes block
+    cdef public bytes lead
+    cdef public bytes rest
     cdef public Py_ssize_t length
     cdef public Epoch epoch
     cdef public Fate fate
@@ -56,6 +57,8 @@ cdef class Entry:
     cdef public SeriesCache home
     cdef public object owner
     cdef public Entry next
+    cpdef Py_ssize_t cut(self)
+    cpdef split(self, Py_ssize_t at, object one)
     cpdef forget(self)
 
 
@@ -64,6 +67,9 @@ cdef class SeriesCache:
     cdef public object resolver
     cdef public Entry head
     cdef public long long fast_samples
+    cpdef Entry find(self, bytes block)
+    cpdef add(self, Entry entry)
+    cpdef remove(self, Entry entry)
 
 
 cpdef bytes varint(unsigned long long value)

@@ -25,6 +25,7 @@ ALWAYS_TO: Final = 1 << 62
 """A window without ends; far outside every time in milliseconds that a fast entry can bear."""
 
 _NEVER_A_BLOCK: Final = b"\x00"
+_NAME_LABEL: Final = b"\x0a\x08__name__\x12"
 # Aliases that Cython does not read as types, so that wire.pxd alone types the compiled twin.
 _int = int
 _bool = bool
@@ -76,7 +77,7 @@ class Output:
 
     A framed entry with one sample is `first`, `second` and the sample. With a `rest` (what the series of one device
     have in common, one object for all of them, and most of a block) that is the frame with the lead, and the rest;
-    without one it is the frame, and the whole block, which may be that of the inbound entry. `skip` is the frame's size.
+    without one it is the frame, and the whole block, which may be the inbound entry's. `skip` is the frame's size.
     """
 
     __slots__ = ("feeders", "first", "second", "skip", "slot")
@@ -123,7 +124,6 @@ class Entry:
     """
 
     __slots__ = (
-        "block",
         "cost",
         "device",
         "ended",
@@ -134,16 +134,19 @@ class Entry:
         "generation",
         "home",
         "last_ms",
+        "lead",
         "length",
         "next",
         "outputs",
         "owner",
+        "rest",
         "to_ms",
         "used",
     )
 
     def __init__(self, block: bytes, epoch: Epoch, fate: Fate) -> None:
-        self.block = block
+        self.lead = block
+        self.rest = b""
         self.length = len(block)
         self.epoch = epoch
         self.fate = fate
@@ -161,9 +164,31 @@ class Entry:
         self.owner: object = None
         self.next: Entry | None = None
 
+    @property
+    def block(self) -> bytes:
+        """The label block in one piece."""
+        return self.lead + self.rest
+
+    def cut(self) -> _int:
+        """Where the block is best cut: behind the metric's name, after which the series of one device are alike.
+
+        Any place will do, since both pieces are compared; a name inside of a value only makes a worse one.
+        """
+        at = self.lead.find(_NAME_LABEL)
+        value_at = at + len(_NAME_LABEL) + 1
+        return value_at + self.lead[value_at - 1] if at >= 0 and value_at < len(self.lead) else len(self.lead)
+
+    def split(self, at: _int, one: Callable[[bytes], bytes]) -> None:
+        """Keep the block in two pieces, the second as the object that `one` says."""
+        rest = self.rest
+        block = self.lead + rest
+        self.lead = block[:at]
+        self.rest = one(block[at:])
+
     def forget(self) -> None:
         """Make an evicted entry match nothing and hold nothing, whoever still points at it."""
-        self.block = _NEVER_A_BLOCK
+        self.lead = _NEVER_A_BLOCK
+        self.rest = b""
         self.fast = False
         self.outputs = ()
         self.home = None
@@ -174,15 +199,38 @@ Resolver = Callable[[bytes, int, int, int, list[Slot]], Entry | None]
 
 
 class SeriesCache:
-    """The entries known for one kind of sender, and the order in which they came last time."""
+    """The entries known for one kind of sender, and the order in which they came last time.
+
+    `entries` holds them by the hash of their label block, because a key that held the block itself would double what a
+    series takes. The hash is keyed anew in each process; a block that has the hash of another is not held.
+    """
 
     __slots__ = ("entries", "fast_samples", "head", "resolver")
 
     def __init__(self, resolver: Resolver) -> None:
-        self.entries: dict[bytes, Entry] = {}
+        self.entries: dict[int, Entry] = {}
         self.resolver = resolver
         self.head = Entry(_NEVER_A_BLOCK, Epoch(0, 0), Fate("", "", ""))
         self.fast_samples = 0
+
+    def find(self, block: bytes) -> Entry | None:
+        """The entry of a label block."""
+        known: Entry | None = self.entries.get(hash(block))
+        if known is None or known.length != len(block) or known.lead + known.rest != block:
+            return None
+        return known
+
+    def add(self, entry: Entry) -> _bool:
+        """Hold an entry; whether it is held."""
+        key = hash(entry.lead + entry.rest)
+        if self.entries.get(key) is not None:
+            return False
+        self.entries[key] = entry
+        return True
+
+    def remove(self, entry: Entry) -> None:
+        """Hold an entry no more."""
+        del self.entries[hash(entry.lead + entry.rest)]
 
     def __del__(self) -> None:
         """Take the chain of entries apart: compiled, each link would free the next one a call deeper."""
@@ -254,12 +302,16 @@ def scan(body: bytes, bounds: _Offsets, cache: SeriesCache, number: _int, tick: 
         known = entry.next
         if known is not None:
             tail = start + known.length
-            if tail >= end or not body.startswith(known.block, start):
+            if (
+                tail >= end
+                or not body.startswith(known.lead, start)
+                or not body.startswith(known.rest, start + len(known.lead))
+            ):
                 known = None
         if known is None:
             tail = _tail_of(body, start, end)
             if tail > start:
-                known = cache.entries.get(body[start:tail])
+                known = cache.find(body[start:tail])
                 if known is not None:
                     entry.next = known
         if known is not None and known.fast:

@@ -92,7 +92,7 @@ def _warm_cache(module: ModuleType, load: Load, blocks: list[bytes]) -> wire.Ser
         entry.generation, entry.from_ms, entry.to_ms = 1, module.ALWAYS_FROM, module.ALWAYS_TO
         entry.device = entry.fast = True
         entry.outputs = (module.Output(slots[load.devices[number // families].tenant], block),)
-        cache.entries[block] = entry
+        cache.add(entry)
     return cache
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from proxy.core.errors import MalformedSeriesError
+from proxy.core.sharing import Shared
 from proxy.core.wire import ALWAYS_FROM, ALWAYS_TO
 from tests.proxy.core.twins import Twin
 
@@ -72,6 +73,7 @@ class Router:
     markers: list[tuple[bytes, int]] = field(default_factory=list)
     newest: dict[bytes, int] = field(default_factory=dict)
     cache: Any = None
+    shared: Shared = field(default_factory=Shared)
     epochs: tuple[Any, ...] = ()
     _fates: dict[int, Any] = field(default_factory=dict)
     _slots: dict[tuple[str, Pair], Any] = field(default_factory=dict)
@@ -101,8 +103,9 @@ class Router:
     def forget(self, block: bytes) -> None:
         """Evict the entry of a block, if there is one."""
         self.newest.pop(block, None)
-        entry = self.cache.entries.pop(block, None)
+        entry = self.cache.find(block)
         if entry is not None:
+            self.cache.remove(entry)
             entry.forget()
 
     @property
@@ -139,11 +142,13 @@ class Router:
 
     def _keep(self, block: bytes, way: Way) -> Any:
         wire = self.twin.wire
-        entry = self.cache.entries.get(block)
+        entry = self.cache.find(block)
         if entry is None:
             if not (self.kept and way.kept):
                 return None
-            entry = self.cache.entries[block] = wire.Entry(block, self.epochs[way.epoch], self._fate(way))
+            entry = wire.Entry(block, self.epochs[way.epoch], self._fate(way))
+            assert self.cache.add(entry)
+            entry.split(entry.cut(), self.shared.one)
         entry.epoch = self.epochs[way.epoch]
         entry.generation = entry.epoch.generation
         entry.fate = self._fate(way)

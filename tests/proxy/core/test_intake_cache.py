@@ -7,6 +7,7 @@ from proxy.core.decisions import Decisions
 from proxy.core.gathering import TenantPart
 from proxy.core.labels import LabelSet
 from proxy.core.series_cache import ENTRY_BYTES, LOOKED_AT, OUTPUT_BYTES, CacheBudget, cost_of
+from proxy.core.sharing import Shared
 from proxy.core.timeseries import encode_labels
 from proxy.core.wire import Entry, Epoch, Fate, Output, SeriesCache, Slot
 from tests.proxy.core.routing import NOBODY, tenancy_of
@@ -83,6 +84,10 @@ def cache() -> SeriesCache:
     return SeriesCache(lambda *_: None)
 
 
+def _blocks(cache: SeriesCache) -> set[bytes]:
+    return {entry.block for entry in cache.entries.values()}
+
+
 def _forgotten() -> tuple[list[Entry], Callable[[Entry], None]]:
     gone: list[Entry] = []
     return gone, gone.append
@@ -101,7 +106,7 @@ def test_budget_is_kept(cache: SeriesCache) -> None:
     budget = CacheBudget(1000, idle_ticks=10)
     gone, forget = _forgotten()
     assert [budget.admit(cache, _entry(name), 5, forget) for name in "abc"] == [True, True, False]
-    assert (budget.used_bytes, gone, set(cache.entries)) == (820, [], {b"a" * 10, b"b" * 10})
+    assert (budget.used_bytes, gone, _blocks(cache)) == (820, [], {b"a" * 10, b"b" * 10})
 
 
 def test_oldest_makes_room(cache: SeriesCache) -> None:
@@ -114,7 +119,7 @@ def test_oldest_makes_room(cache: SeriesCache) -> None:
     first.used, second.used = 5, 4
     assert not budget.admit(cache, _entry("c"), 13, forget)
     assert budget.admit(cache, _entry("c"), 14, forget)
-    assert (gone, set(cache.entries), budget.used_bytes) == ([second], {b"a" * 10, b"c" * 10}, 820)
+    assert (gone, _blocks(cache), budget.used_bytes) == ([second], {b"a" * 10, b"c" * 10}, 820)
 
 
 def test_hand_goes_round(cache: SeriesCache) -> None:
@@ -124,7 +129,7 @@ def test_hand_goes_round(cache: SeriesCache) -> None:
     entries = [_entry(chr(200 + at)[0]) for at in range(100)]
     for at, entry in enumerate(entries):
         entry.used = 100 if at < 90 else 0
-        entry.block = bytes([at]) * 10
+        entry.lead, entry.length = bytes([at]) * 10, 10
         assert budget.admit(cache, entry, 0, forget)
     looked = 0
     while not budget.admit(cache, _entry("n"), 50, forget):
@@ -173,14 +178,14 @@ def test_outputs_of_one_family_do_not_share_a_hash() -> None:
     assert hash(Output(slot, b"family0")) == hash(outputs[0])
 
 
-def test_shared_pieces_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shared_pieces_are_bounded() -> None:
     """What outputs share is kept up to a number of bytes, whatever a sender invents."""
-    monkeypatch.setattr("proxy.core.decisions.RESTS_BYTES", 5000)
     scene = Scene(tenancy_of(), HANDED_OVER)
+    scene.intake._decisions._shared = Shared(5000)
     for at in range(30):
         scene.take(Series(util(note="n" * 2000, pod=str(at), z=str(at)), (10, 1.0)))
         assert len(scene.got("ml")) == 1
-        assert sum(map(len, scene.intake._decisions._rests)) <= 5000
+        assert sum(map(len, scene.intake._decisions._shared._pieces)) <= 5000
 
 
 def test_equal_outputs_are_one() -> None:

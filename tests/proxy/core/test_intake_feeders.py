@@ -120,8 +120,9 @@ def test_silent_feeder_comes_back_after_the_other_was_forgotten() -> None:
     scene.take(Series(E1, (10, 1.0)))
     scene.take(Series(E2, (400, 2.0)))
     sorter = next(iter(scene.intake._sorters.values()))
-    second = sorter.cache.entries[Series(E2).to_bytes()[3:]]
-    del sorter.cache.entries[second.block]
+    second = sorter.cache.find(Series(E2).to_bytes()[3:])
+    assert second is not None
+    sorter.cache.remove(second)
     sorter.forget(second)
     scene.take(Series(E1, (402, 1.0)))
     scene.take(Series(E2, (402, 2.0)))

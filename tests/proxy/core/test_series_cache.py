@@ -38,7 +38,7 @@ class Cache:
 
     def use(self, i: int, tick: int) -> bool:
         """A sample of series `i` comes; whether it was known."""
-        known = self.inner.entries.get(b"%020d" % i)
+        known = self.inner.find(b"%020d" % i)
         if known is not None:
             known.used = tick
             return True
@@ -109,7 +109,7 @@ def test_idle_begins_exactly(idle: int, *, admitted: bool) -> None:
     cache = Cache(1)
     cache.use(1, 100)
     assert cache.put(_entry(2, 100 + idle), 100 + idle) == admitted
-    assert (b"%020d" % 1 in cache.inner.entries) != admitted
+    assert (cache.inner.find(b"%020d" % 1) is not None) != admitted
 
 
 def test_an_evicted_entry_is_told_once() -> None:
@@ -120,7 +120,7 @@ def test_an_evicted_entry_is_told_once() -> None:
     assert len(cache.evicted) == len({id(entry) for entry in cache.evicted}) == 90
     assert all(entry.home is None for entry in cache.evicted)
     assert len(cache.inner.entries) == 10
-    assert b"%020d" % 99 in cache.inner.entries
+    assert cache.inner.find(b"%020d" % 99) is not None
     assert cache.budget.used_bytes == 10 * COST
 
 
@@ -205,7 +205,7 @@ def test_entries_forgotten_by_others_give_their_room_back() -> None:
     cache = Cache(1)
     entry = _entry(1)
     cache.put(entry, 0)
-    del cache.inner.entries[entry.block]
+    cache.inner.remove(entry)
     entry.forget()
     assert not cache.put(_entry(2, 1), 1)
     assert cache.put(_entry(2, IDLE_TICKS), IDLE_TICKS)
@@ -227,4 +227,4 @@ def test_the_limit_is_held(room: int, steps: list[tuple[int, int]]) -> None:
         assert cache.budget.used_bytes == sum(cost_of(entry) for entry in entries.values()) <= room * COST
         assert all(entry.used + IDLE_TICKS <= tick for entry in cache.evicted)
         assert {id(entry) for entry in entries.values()}.isdisjoint(id(entry) for entry in cache.evicted)
-        assert all(entry.home is cache.inner and entry.block == block for block, entry in entries.items())
+        assert all(entry.home is cache.inner and cache.inner.find(entry.block) is entry for entry in entries.values())

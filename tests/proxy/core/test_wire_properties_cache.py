@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.core.errors import RequestError
+from proxy.core.wire import ALWAYS_FROM, ALWAYS_TO
 from tests.proxy.core.messages import (
     INFINITY,
     MINUS_ZERO,
@@ -128,7 +129,7 @@ def _policy(known: bytes, at_ms: int, router: Router) -> Way:
         To(f"tenant {(first + i) % 4}", ("c", "ab"[crc >> 4 & 1]), known + extra if i else known)
         for i in range((crc >> 1) % 4)
     )
-    window = (period * PERIOD_MS, (period + 1) * PERIOD_MS)
+    window = (max(period * PERIOD_MS, ALWAYS_FROM), min((period + 1) * PERIOD_MS, ALWAYS_TO))
     return Way(to, *window, device=bool(crc & 1), kept=crc >> 5 & 7 != 0, epoch=epoch)
 
 
@@ -137,8 +138,8 @@ def _assert_equal(router: Router, reference: Router, body: bytes) -> None:
     assert router.markers == reference.markers
     assert router.refused == reference.refused
     assert router.fates == reference.fates
-    for known, entry in router.cache.entries.items():
-        assert entry.last_ms == reference.newest.get(known, entry.last_ms)
+    for entry in router.cache.entries.values():
+        assert entry.last_ms == reference.newest.get(entry.block, entry.last_ms)
     assert router.cache.fast_samples <= sum(router.fates.values())
 
 

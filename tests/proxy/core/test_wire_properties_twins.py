@@ -78,9 +78,9 @@ def test_scans_agree(both: Both, bodies: list[bytes]) -> None:
 
 def _remembered(router: Router) -> object:
     """What the cache knows, and in which order it expects its series."""
-    entries = router.cache.entries
-    expected: dict[bytes, bytes] = {known: entry.next.block for known, entry in entries.items() if entry.next}
-    return expected, {known: (entry.last_ms, entry.fast, entry.used) for known, entry in entries.items()}
+    entries = router.cache.entries.values()
+    expected: dict[bytes, bytes] = {entry.block: entry.next.block for entry in entries if entry.next}
+    return expected, {entry.block: (entry.last_ms, entry.fast, entry.used) for entry in entries}
 
 
 @given(raw=MESSY, at=st.integers(0, 45), end=st.integers(0, 45))

@@ -114,7 +114,7 @@ def test_odd_times_are_left_to_the_resolver(twin: Twin, at_ms: int, value: float
     assert router.scan(request(UP + point)) == _sole(UP, point)
     assert (router.slow == []) == fast
     assert router.newest[UP] == (NOW_MS if fast else max(NOW_MS, at_ms))
-    assert router.cache.entries[UP].last_ms == max(NOW_MS, at_ms)
+    assert router.cache.find(UP).last_ms == max(NOW_MS, at_ms)
 
 
 WINDOW = Way((To("a", NO_PAIR, UP),), NOW_MS - 10, NOW_MS + 10)
@@ -171,7 +171,7 @@ def test_another_epoch_voids_nothing(twin: Twin) -> None:
 def test_a_decision_that_is_not_fast_is_asked_for(twin: Twin, *, kept: bool) -> None:
     """A series whose entry is not for scan alone goes the slow way each time, whether predicted or looked up."""
     router = _warm(twin)
-    router.cache.entries[UP].fast = kept
+    router.cache.find(UP).fast = kept
     router.scan(request(DOWN + sample(), UP + sample()))
     assert (UP + sample() in router.slow) != kept
 
@@ -224,7 +224,7 @@ def test_a_padded_time_is_a_time(twin: Twin) -> None:
     point = blob(2, double(1, 1.0) + number(2, 1, 5))
     assert router.scan(request(UP + point)) == _sole(UP, point)
     assert router.slow == []
-    assert router.cache.entries[UP].last_ms == NOW_MS
+    assert router.cache.find(UP).last_ms == NOW_MS
 
 
 MALFORMED = {
