@@ -126,6 +126,7 @@ class _Run:
         self._points: list[Point] = []
         self._outputs: tuple[Output, ...] = ()
         self._held = ""
+        self._kind: int | None = None
 
     def take(self) -> None:
         """Give each point its fate, in order."""
@@ -249,14 +250,21 @@ class _Run:
         self._gathering.defer(feed.Marker(self._entry, point, self._series.unknown, at_ms, outputs, fate))
 
     def _go(self, point: Point, outputs: tuple[Output, ...], held: str) -> None:
-        """Add a point to the run, which is sent on first if the point goes another way."""
-        if outputs != self._outputs or held != self._held:
+        """Add a point to the run, which is sent on first if the point goes another way.
+
+        An entry with samples and histograms is sent as two, because VictoriaMetrics refuses the request of such a one.
+        """
+        other_kind = point.counts and self._kind not in (None, point.kind)
+        if outputs != self._outputs or held != self._held or other_kind:
             self._flush()
             self._outputs, self._held = outputs, held
+        if point.counts:
+            self._kind = point.kind
         self._points.append(point)
 
     def _flush(self) -> None:
         points, self._points = self._points, []
+        self._kind = None
         if not points:
             return
         if self._outputs:

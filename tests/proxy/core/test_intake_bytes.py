@@ -252,3 +252,12 @@ def test_late_labels_and_repeated_fields() -> None:
     assert [(one.name, one.value) for one in series.labels] == [(b"__name__", b"up"), (b"a", b"v")]
     assert [(one.timestamp, one.value) for one in series.samples] == [(7, 0.0), (7, 0.0)]
     assert series.SerializeToString() == name + b"\x0a\x06\x0a\x01a\x12\x01v" + b"\x12\x02\x10\x07" * 2
+
+
+def test_samples_and_histograms_of_one_entry_are_sent_apart() -> None:
+    """An entry that has both is cut where the kind changes, in order; an exemplar stays with what was before it."""
+    series = Series({"__name__": "m"}, (21, 1.0)).histogram(22, 3.0).exemplar(22, 0.5, trace="a").histogram(23, 4.0)
+    scene = Scene(tenancy_of("raw"))
+    scene.take(series)
+    sent = read_series(scene.taken.parts[0].body)
+    assert [(len(one.samples), len(one.histograms), len(one.exemplars)) for one in sent] == [(1, 0, 1), (0, 2, 0)]
