@@ -6,6 +6,7 @@ says what is wrong once for each new content.
 """
 
 import asyncio
+import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
@@ -82,13 +83,16 @@ def _read(path: Path, known: _Stamp | None) -> tuple[_Stamp | None, NodeDocument
     """The file's stamp now, and its document if it is another one than `known` and good."""
     stamp: _Stamp | None = None
     try:
-        stat = path.stat()
-        stamp = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+        state = path.stat()
+        stamp = (state.st_mtime_ns, state.st_size, state.st_ino)
         if stamp == known:
             return stamp, None
-        if stat.st_size > DOCUMENT_BYTES:
+        if not stat.S_ISREG(state.st_mode):  # a pipe without a writer would hold the reader for ever
+            _log.error("ownership file refused", path=str(path), error="it is no regular file")
+            return stamp, None
+        if state.st_size > DOCUMENT_BYTES:
             _log.error(
-                "ownership file refused", path=str(path), error=f"{stat.st_size} bytes, the limit is {DOCUMENT_BYTES}"
+                "ownership file refused", path=str(path), error=f"{state.st_size} bytes, the limit is {DOCUMENT_BYTES}"
             )
             return stamp, None
         return stamp, parse_document(path.read_bytes())
