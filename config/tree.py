@@ -5,6 +5,7 @@ Every value knows its line. Anything that is not plain data (tags, several docum
 can make large or deep is bounded: aliases share one value, whose size counts each time it is used.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
@@ -22,6 +23,8 @@ MAX_DEPTH: Final = 32
 
 MAX_VALUES: Final = 500_000
 """Values after aliases are replaced by what they stand for: as many as a file of MAX_CHARACTERS has with short keys."""
+
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")  # an escape can write one
 
 _NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
 
@@ -114,6 +117,8 @@ class _Builder:
         match event:
             case yaml.ScalarEvent():
                 self._refuse_tag(event.tag, line)
+                if _SURROGATE.search(event.value):
+                    raise self.refusal(line, "has half of a surrogate pair, which is no character; write it whole")
                 is_null = event.style is None and event.value in _NULLS
                 self._add(Node(line, text=None if is_null else event.value), event.anchor, event.value)
             case yaml.MappingStartEvent():

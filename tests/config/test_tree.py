@@ -25,6 +25,16 @@ NO_YAML = [
     ),
     pytest.param("a: \ud800", "f.yaml: is no YAML: character 3 is one that no YAML file can have", id="surrogate"),
     pytest.param(
+        '- "\\ud800"',
+        "f.yaml:1: [0]: has half of a surrogate pair, which is no character; write it whole",
+        id="surrogate-escape",
+    ),
+    pytest.param(
+        '"\\udfff": 1',
+        "f.yaml:1: has half of a surrogate pair, which is no character; write it whole",
+        id="surrogate-key",
+    ),
+    pytest.param(
         'a: "\\U7fffffff"', "f.yaml: a: is no YAML: it has a malformed escape or directive", id="impossible-character"
     ),
     pytest.param(
