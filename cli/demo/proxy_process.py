@@ -21,6 +21,9 @@ POLL_SECONDS: Final = 0.05
 METRICS_SECONDS: Final = 10.0
 LAST_WORDS: Final = 3
 
+# PR_SET_PDEATHSIG of prctl(2): a demo that is killed cannot stop its proxy, so the kernel does.
+_PROGRAM: Final = "import ctypes, signal; ctypes.CDLL(None).prctl(1, signal.SIGTERM); from cli.main import main; main()"
+
 _ROOT: Final = Path(__file__).parents[2]
 
 
@@ -64,7 +67,7 @@ def proxy_process(place: Workplace) -> Iterator[ProxyProcess]:
 
     It runs in a process group of its own: Ctrl-C on a terminal is for the demo, which stops it when the books are read.
     """
-    command = [sys.executable, "-P", "-m", "cli.main", "proxy", "--config", str(place.config), "--log-format", "json"]
+    command = [sys.executable, "-P", "-c", _PROGRAM, "proxy", "--config", str(place.config), "--log-format", "json"]
     path = os.pathsep.join(part for part in (str(_ROOT), os.environ.get("PYTHONPATH")) if part)
     with place.log.open("wb") as log:
         process = subprocess.Popen(  # noqa: S603 - our own command

@@ -47,6 +47,14 @@ def started_by(process: "subprocess.Popen[str]") -> list[int]:
     return [int(pid) for pid in found.split()]
 
 
+def runs(pid: int) -> bool:
+    """Whether a process of that number runs; one that ended and waits for its parent does not."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes() != b""
+    except FileNotFoundError:
+        return False
+
+
 def listening(process: "subprocess.Popen[str]") -> str:
     """The proxy's URL, once it is printed."""
     assert process.stdout is not None
@@ -128,6 +136,16 @@ def test_a_proxy_that_is_killed_is_told() -> None:
     assert process.returncode == 1
     assert "whosegpu: the proxy ended by itself with status -9" in out
     assert "Traceback" not in out
+
+
+def test_a_demo_that_is_killed_leaves_no_process() -> None:
+    """After SIGKILL the proxy ends by itself: nobody is left to stop it, and it would hold its port for ever."""
+    with demo("--no-live") as process:
+        listening(process)
+        (child,) = started_by(process)
+        process.kill()
+        process.wait()
+        wait_until(lambda: not runs(child), "the proxy's end", deadline_s=20)
 
 
 def test_storage_that_takes_nothing_is_no_success(tmp_path: Path) -> None:
