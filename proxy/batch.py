@@ -1,39 +1,10 @@
 """The parts of one inbound request, and the moment when the last of them is settled."""
 
 import asyncio
-from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from proxy.core.outcome import Outcome
-
-
-class Part:
-    """What one request brings to one tenant, as its lane takes it.
-
-    `pair` is the (cluster, replica) pair of all its series; `chunks` the framed `timeseries` entries of a WriteRequest
-    1.0 in pieces, uncompressed, and `size` their bytes; `samples` how many units of the books they bear, `made` of them
-    by ourselves, `exemplars` beside them. Whoever makes a part counts it in its batch.
-    """
-
-    __slots__ = ("batch", "chunks", "exemplars", "made", "pair", "samples", "size")
-
-    def __init__(  # noqa: PLR0913, PLR0917 - made once per tenant and request: keywords would cost as much as the rest
-        self,
-        pair: Hashable,
-        chunks: Sequence[bytes],
-        size: int,
-        samples: int,
-        batch: "Batch",
-        made: int = 0,
-        exemplars: int = 0,
-    ) -> None:
-        self.pair = pair
-        self.chunks = chunks
-        self.size = size
-        self.samples = samples
-        self.batch = batch
-        self.made = made
-        self.exemplars = exemplars
+from proxy.core.wire import Part
 
 
 class Trouble(NamedTuple):

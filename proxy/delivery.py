@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Final
 
 from config.tenants import EndpointConfig
-from proxy.batch import Batch, Part
+from proxy.batch import Batch
 from proxy.configured import Configured
 from proxy.core.books import Books
-from proxy.core.gathering import TenantPart
 from proxy.core.outcome import Outcome, Refusal, Retryable
+from proxy.core.wire import Part
 from proxy.embedded import EmbeddedUpstream
 from proxy.endpoints import Embedded, Target, make_target
 from proxy.lane import Common, Lane, Upstream
@@ -70,14 +70,15 @@ class Delivery:
         for tenant in configured.settings.tenants:
             books.tenant(tenant.id)
 
-    def send(self, parts: Sequence[TenantPart], attempt: int) -> Batch | None:
+    def send(self, parts: Sequence[Part], attempt: int) -> Batch | None:
         """Put each part into its tenant's lane; None where there is none. `attempt` is the sender's `Retry-Attempt`."""
         if not parts:
             return None
         batch = Batch(self._loop, len(parts), attempt)
         for part in parts:
             lane = self._lanes.get(part.tenant) or self._lane(part.tenant)
-            lane.put(Part(part.pair, part.chunks, part.size, part.samples, batch, part.made, part.exemplars))
+            part.batch = batch
+            lane.put(part)
         return batch
 
     def reconfigure(self, configured: Configured) -> None:

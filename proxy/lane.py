@@ -21,10 +21,10 @@ from typing import Final, Protocol
 
 import structlog
 
-from proxy.batch import Part
 from proxy.clock import now_ms
 from proxy.core.books import TenantBooks
 from proxy.core.outcome import DELIVERED, Delivered, Outcome, Refusal, Refused, Reply, Retryable, judge
+from proxy.core.wire import Part
 from proxy.pacer import Pacer
 
 _log: Final = structlog.get_logger()

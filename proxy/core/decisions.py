@@ -125,12 +125,12 @@ class Decisions:
 
     def is_raw(self, output: Output) -> bool:
         """Whether the output is of a tenant that sees series as sent."""
-        tenant = self.tenancy.tenant(str(output.slot.tenant))
+        tenant = self.tenancy.tenant(output.slot.tenant)
         return tenant is not None and tenant.view == "raw"
 
     def is_gone(self, output: Output) -> bool:
         """Whether the output's tenant is configured no more."""
-        return self.tenancy.tenant(str(output.slot.tenant)) is None
+        return self.tenancy.tenant(output.slot.tenant) is None
 
     def _encode(self, labels: LabelSet, block: bytes) -> tuple[bytes, bytes]:
         """A label block in two pieces, as an output has it: what came as `block` stays that object, in one piece."""

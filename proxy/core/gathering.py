@@ -1,15 +1,15 @@
 """What one request brings together: parts for tenants, samples to hold back, and what its sender is told."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
 from proxy.core.books import DUPLICATE, FILTERED, QUARANTINED, REJECTED, Books
 from proxy.core.decisions import Decisions
 from proxy.core.feed import Marker, goes_on, marker_entry
 from proxy.core.route import UNOWNED
 from proxy.core.timeseries import Point
-from proxy.core.wire import Fate, Output, Slot, frame
+from proxy.core.wire import Fate, Output, Part, Slot, frame
 
 SENTENCES: Final = 10
 """Reasons told in one answer at most; senders log its first 1024 bytes."""
@@ -21,27 +21,6 @@ class Moment:
 
     now_ms: int
     tick: int
-
-
-class TenantPart(NamedTuple):
-    """What one request brings to one tenant under one (cluster, replica) pair: framed entries, and how many units.
-
-    `chunks` are pieces of the entries in order, `size` their bytes; they are joined once, when they are sent. `made` of
-    the `samples` are markers that we made ourselves; exemplars are not among them.
-    """
-
-    tenant: str
-    pair: Hashable
-    chunks: list[bytes]
-    size: int
-    samples: int
-    made: int
-    exemplars: int
-
-    @property
-    def body(self) -> bytes:
-        """The entries in one piece."""
-        return b"".join(self.chunks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +40,7 @@ class Taken:
     `refusals` are sentences for the sender, SENTENCES at most, on `refused` samples or parts that can never be stored.
     """
 
-    parts: list[TenantPart] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
     held: list[Held] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
     refused: int = 0
@@ -104,11 +83,10 @@ class Gathering:
         tail = b"".join(point.raw for point in points) + unknown
         samples = sum(point.counts for point in points)
         for output in outputs:
-            slot = output.slot
-            slot.open(self.number, self.touched)
-            _add(slot, frame(len(output.block) + len(tail)) + output.block + tail)
-            slot.samples += samples
-            slot.exemplars += len(points) - samples
+            part = output.slot.open(self.number, self.touched)
+            part.add(frame(len(output.block) + len(tail)) + output.block + tail)
+            part.samples += samples
+            part.exemplars += len(points) - samples
 
     def hold(self, block: bytes, points: Sequence[Point], unknown: bytes, reason: str) -> None:
         """Keep the samples of a run for the quarantine; exemplars are left out and counted."""
@@ -131,20 +109,18 @@ class Gathering:
 
     def end_series(self, output: Output, at_ms: int) -> None:
         """End a series of a tenant that its sender does not know of: a part that we make ourselves."""
-        slot = output.slot
-        slot.open(self.number, self.touched)
-        _add(slot, marker_entry(output.block, at_ms))
-        slot.samples += 1
-        slot.made += 1
+        part = output.slot.open(self.number, self.touched)
+        part.add(marker_entry(output.block, at_ms))
+        part.samples += 1
+        part.made += 1
 
     def defer(self, marker: Marker) -> None:
         """Keep the place of a marker: whether its series goes on is known when all of the request has been read."""
         self.taken.received += 1
         for output in marker.outputs:
-            slot = output.slot
-            slot.open(self.number, self.touched)
-            marker.places.append(len(slot.chunks))
-            slot.chunks.append(b"")
+            part = output.slot.open(self.number, self.touched)
+            marker.places.append(len(part.chunks))
+            part.add(b"")
         self._markers.append(marker)
 
     def finish(self, decisions: Decisions) -> Taken:
@@ -153,13 +129,8 @@ class Gathering:
             sent = self._place(marker, decisions)
             fate = marker.fate if sent or not marker.outputs else self._books.fate(DUPLICATE)
             fate.samples += 1
-        for slot in self.touched:
-            if slot.samples or slot.exemplars:
-                part = TenantPart(
-                    str(slot.tenant), slot.pair, slot.chunks, slot.size, slot.samples, slot.made, slot.exemplars
-                )
-                self.taken.parts.append(part)
-            slot.chunks = []
+        parts = [slot.take() for slot in self.touched]
+        self.taken.parts = [part for part in parts if part.samples or part.exemplars]
         return self.taken
 
     def _place(self, marker: Marker, decisions: Decisions) -> bool:
@@ -174,10 +145,11 @@ class Gathering:
             tail = marker.point.raw + marker.unknown
             as_sent = frame(len(output.block) + len(tail)) + output.block + tail
             placed = marker_entry(output.block, at_ms) if made else as_sent
-            output.slot.chunks[place] = placed
-            output.slot.size += len(placed)
-            output.slot.samples += 1
-            output.slot.made += made
+            part = output.slot.part
+            part.chunks[place] = placed
+            part.size += len(placed)
+            part.samples += 1
+            part.made += made
             sent = True
         return sent
 
@@ -193,8 +165,3 @@ def stale_fate(books: Books) -> Fate:
 def is_held_back(fate: Fate) -> bool:
     """Whether samples of this fate wait for an owner, or are refused or left out for lack of one."""
     return fate.kind in (QUARANTINED, REJECTED) or fate.detail == UNOWNED
-
-
-def _add(slot: Slot, entry: bytes) -> None:
-    slot.chunks.append(entry)
-    slot.size += len(entry)

@@ -201,7 +201,7 @@ class _Run:
         elif clash.taken:
             outputs = tuple(output for output in outputs if output not in clash.taken)
             for output in clash.taken:
-                self._books.tenant(str(output.slot.tenant)).drop(COLLISION, 1)
+                self._books.tenant(output.slot.tenant).drop(COLLISION, 1)
         elif fate.kind == QUARANTINED:
             held = fate.detail
         elif fate.kind == REJECTED:

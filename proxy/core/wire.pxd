@@ -11,17 +11,26 @@ cdef class Fate:
     cdef public long long samples
 
 
-cdef class Slot:
-    cdef object __weakref__
-    cdef public object tenant
+@cython.final
+cdef class Part:
+    cdef public str tenant
     cdef public object pair
-    cdef public long long scan
     cdef public list chunks
     cdef public long long size
     cdef public long long samples
-    cdef public long long exemplars
     cdef public long long made
-    cpdef open(self, long long number, list touched)
+    cdef public long long exemplars
+    cdef public object batch
+    cpdef add(self, bytes entry)
+
+
+cdef class Slot:
+    cdef public str tenant
+    cdef public object pair
+    cdef public long long scan
+    cdef public Part part
+    cpdef Part open(self, long long number, list touched)
+    cpdef Part take(self)
 
 
 @cython.final
@@ -100,6 +109,7 @@ cdef Py_ssize_t _tail_of(bytes body, Py_ssize_t start, Py_ssize_t end) except -1
     time_at=Py_ssize_t,
     output=Output,
     slot=Slot,
+    part=Part,
     chunks=list,
     head=bytes,
     length=Py_ssize_t,

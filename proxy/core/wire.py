@@ -16,7 +16,7 @@ answers. `scan` is long on purpose: a call for each series would cost as much as
 """
 
 from collections.abc import Callable, Hashable
-from typing import Final
+from typing import Any, Final
 
 COMPILED: Final = not __file__.endswith(".py")
 
@@ -45,31 +45,64 @@ class Fate:
         self.samples = 0
 
 
-class Slot:
-    """Where the parts for one tenant and one (cluster, replica) pair gather while a request is scanned."""
+class Part:
+    """What one request brings to one tenant under one (cluster, replica) pair: framed entries, and how many units.
 
-    __slots__ = ("__weakref__", "chunks", "exemplars", "made", "pair", "samples", "scan", "size", "tenant")
+    `chunks` are pieces of the entries in order, `size` their bytes; they are joined once, when they are sent. `made` of
+    the `samples` are markers that we made ourselves; exemplars are not among them. `batch` is whoever delivers it to
+    tell that it has been settled.
+    """
 
-    def __init__(self, tenant: object, pair: Hashable) -> None:
+    __slots__ = ("batch", "chunks", "exemplars", "made", "pair", "samples", "size", "tenant")
+
+    def __init__(self, tenant: str, pair: Hashable) -> None:
         self.tenant = tenant
         self.pair = pair
-        self.scan = 0
         self.chunks: list[bytes] = []
         self.size = 0
         self.samples = 0
-        self.exemplars = 0
         self.made = 0
+        self.exemplars = 0
+        self.batch: Any = None
 
-    def open(self, number: _int, touched: _Slots) -> None:
-        """Begin to gather for scan `number`, unless that has begun."""
+    def add(self, entry: bytes) -> None:
+        """Put a framed entry, or a piece of one, behind the others."""
+        self.chunks.append(entry)
+        self.size += len(entry)
+
+    @property
+    def body(self) -> bytes:
+        """The entries in one piece."""
+        return b"".join(self.chunks)
+
+
+class Slot:
+    """Where the part for one tenant and one (cluster, replica) pair gathers while a request is scanned."""
+
+    __slots__ = ("pair", "part", "scan", "tenant")
+
+    def __init__(self, tenant: str, pair: Hashable) -> None:
+        self.tenant = tenant
+        self.pair = pair
+        self.scan = 0
+        self.part = Part(tenant, pair)
+
+    def open(self, number: _int, touched: _Slots) -> Part:
+        """The part of scan `number`, begun now if it has not been."""
         if self.scan != number:
             self.scan = number
-            self.chunks = []
-            self.size = 0
-            self.samples = 0
-            self.exemplars = 0
-            self.made = 0
+            self.part = Part(self.tenant, self.pair)
             touched.append(self)
+        return self.part
+
+    def take(self) -> Part:
+        """The part, which is let go of."""
+        part = self.part
+        self.part = _NO_PART
+        return part
+
+
+_NO_PART: Final = Part("", ())
 
 
 class Output:
@@ -347,9 +380,8 @@ def scan(body: bytes, bounds: _Offsets, cache: SeriesCache, number: _int, tick: 
                         point = body[tail:end]
                         for output in known.outputs:
                             slot = output.slot
-                            if slot.scan != number:
-                                slot.open(number, touched)
-                            chunks = slot.chunks
+                            part = slot.part if slot.scan == number else slot.open(number, touched)
+                            chunks = part.chunks
                             head = output.first
                             if size != 18:
                                 length = len(head) - output.skip + len(output.second) + size
@@ -357,8 +389,8 @@ def scan(body: bytes, bounds: _Offsets, cache: SeriesCache, number: _int, tick: 
                             chunks.append(head)
                             chunks.append(output.second)
                             chunks.append(point)
-                            slot.size += len(head) + len(output.second) + size
-                            slot.samples += 1
+                            part.size += len(head) + len(output.second) + size
+                            part.samples += 1
                     entry = known
                     continue
         known = cache.resolver(body, start, end, number, touched)

@@ -76,7 +76,7 @@ def _scan(module: ModuleType, cache: wire.SeriesCache, requests: Iterator[bytes]
     """Scan the next request, and join what each tenant gets."""
     body = next(requests)
     for slot in module.scan(body, fields.frames(body).bounds, cache, next(numbers), 1):
-        b"".join(slot.chunks)
+        b"".join(slot.take().chunks)
 
 
 def _warm_cache(module: ModuleType, load: Load, blocks: list[bytes]) -> wire.SeriesCache:

@@ -2,11 +2,12 @@
 
 import asyncio
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, cast
 
-from proxy.batch import Futures
+from proxy.batch import Batch, Futures
 from proxy.core.outcome import Reply
+from proxy.core.wire import Part
 from proxy.lane import Upstream
 from proxy.pacer import Timers
 
@@ -90,3 +91,12 @@ class FakeUpstream(Upstream):
         self.closed = True
         if self.busy:
             self.reply(Reply(0, error="closed"))
+
+
+def part_of(batch: Batch, chunks: list[bytes], samples: int, pair: Hashable = "a", made: int = 0) -> Part:
+    """A part of a batch, as the intake gathers and the delivery sends it."""
+    part = Part("team-ml", pair)
+    for chunk in chunks:
+        part.add(chunk)
+    part.samples, part.made, part.batch = samples, made, batch
+    return part

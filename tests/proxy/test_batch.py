@@ -2,8 +2,9 @@ import asyncio
 
 import pytest
 
-from proxy.batch import Batch, Part, Trouble
+from proxy.batch import Batch, Trouble
 from proxy.core.outcome import Retryable
+from tests.proxy.fakes import part_of
 
 
 async def test_waits_for_the_last_part() -> None:
@@ -13,7 +14,7 @@ async def test_waits_for_the_last_part() -> None:
     batch.delivered()
     await asyncio.sleep(0)
     assert not waiting.done()
-    part = Part("pair", [], 0, 1, batch)
+    part = part_of(batch, [], 1)
     batch.settle("team-ml", part, Retryable("x"))
     await waiting
     assert batch.troubles == [Trouble("team-ml", part, Retryable("x"))]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.batch import Batch, Part
+from proxy.batch import Batch
 from proxy.core.books import Books
 from proxy.core.gathering import Moment, Taken
 from proxy.core.outcome import Refusal, Refused, Reply, Retryable
@@ -79,7 +79,8 @@ class Pipeline:
         self.batches.append((taken, batch))
         for part in taken.parts:
             lane = self.lanes.get(part.tenant) or self._lane(part.tenant)
-            lane.put(Part(part.pair, part.chunks, part.size, part.samples, batch, part.made, part.exemplars))
+            part.batch = batch
+            lane.put(part)
         self.loop.advance(0.1)
 
     def answer(self, reply: Reply) -> None:

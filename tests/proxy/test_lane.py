@@ -4,12 +4,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from proxy.batch import Batch, Part
+from proxy.batch import Batch
 from proxy.core.books import TenantBooks
 from proxy.core.outcome import Outcome, Refusal, Refused, Reply, Retryable
 from proxy.lane import BUSY_SECONDS, GROUP_BYTES, GROUP_SAMPLES, Common, Lane
 from proxy.pacer import HOLD_SECONDS, Pacer
-from tests.proxy.fakes import FakeLoop, FakeUpstream
+from tests.proxy.fakes import FakeLoop, FakeUpstream, part_of
 from tests.proxy.receiver import until
 
 OK = Reply(204)
@@ -37,7 +37,7 @@ class Bench:
         """Put parts of one batch, one sample each."""
         batch = Batch(self.loop, len(bodies), attempt)
         for body in bodies:
-            self.lane.put(Part(pair, [body], len(body), 1, batch))
+            self.lane.put(part_of(batch, [body], 1, pair))
         return batch
 
     def reply(self, reply: Reply = OK) -> None:
@@ -161,7 +161,7 @@ def test_limits_of_a_request(size: int, samples: int, posts: list[int]) -> None:
     bench = Bench()
     batch = Batch(bench.loop, 3)
     for _ in range(3):
-        bench.lane.put(Part("a", [bytes(size)], size, samples, batch))
+        bench.lane.put(part_of(batch, [bytes(size)], samples))
     bench.loop.run()
     for _ in posts:
         bench.reply()
@@ -209,7 +209,7 @@ def test_parts_that_we_made_are_counted_with_their_end() -> None:
     """Made parts are in `made` when they end here, and not when they go back to a sender."""
     bench = Bench()
     for reply in (OK, Reply(400), Reply(503)):
-        bench.lane.put(Part("a", [], 0, 5, Batch(bench.loop, 1), made=2))
+        bench.lane.put(part_of(Batch(bench.loop, 1), [], 5, made=2))
         bench.loop.run()
         bench.reply(reply)
     assert (bench.books.parts, bench.books.made) == (10, 4)
@@ -272,8 +272,8 @@ async def test_drain() -> None:
     upstream = FakeUpstream()
     lane = Lane("team-ml", upstream, "partial", TenantBooks(), Common(Pacer(loop), lambda *_: None))
     batch = Batch(loop, 2)
-    lane.put(Part("a", [b"1"], 1, 1, batch))
-    lane.put(Part("b", [b"2"], 1, 1, batch))
+    lane.put(part_of(batch, [b"1"], 1))
+    lane.put(part_of(batch, [b"2"], 1, "b"))
     drained = asyncio.ensure_future(lane.drain())
     for _ in range(2):
         await until(lambda: upstream.busy)
@@ -282,7 +282,7 @@ async def test_drain() -> None:
     await drained
     await batch.wait()
     late = Batch(loop, 1)
-    lane.put(Part("a", [b"3"], 1, 1, late))
+    lane.put(part_of(late, [b"3"], 1))
     assert late.troubles[0].outcome == Retryable("stopping")
     await lane.drain()
 
@@ -292,7 +292,7 @@ async def test_drain_may_be_given_up() -> None:
     loop = asyncio.get_running_loop()
     lane = Lane("team-ml", FakeUpstream(), "partial", TenantBooks(), Common(Pacer(loop), lambda *_: None))
     batch = Batch(loop, 1)
-    lane.put(Part("a", [b"1"], 1, 1, batch))
+    lane.put(part_of(batch, [b"1"], 1))
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.01):
             await lane.drain()
@@ -311,7 +311,7 @@ def test_a_defect_stays_in_its_lane() -> None:
     bench = Bench()
     broken = Lane("broken", _Broken(), "partial", TenantBooks(), bench.common)
     batch = Batch(bench.loop, 1)
-    broken.put(Part("a", [b"1"], 1, 1, batch))
+    broken.put(part_of(batch, [b"1"], 1))
     bench.put(b"2")
     bench.loop.run()
     assert batch.troubles[0].outcome == Retryable("upstream_internal")

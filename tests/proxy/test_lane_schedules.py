@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.batch import Batch, Part, Trouble
+from proxy.batch import Batch, Trouble
 from proxy.core.books import TenantBooks
 from proxy.core.outcome import Refusal, Reply, judge
+from proxy.core.wire import Part
 from proxy.lane import GROUP_SAMPLES, Common, Lane
 from proxy.pacer import Pacer
-from tests.proxy.fakes import FakeLoop, FakeUpstream
+from tests.proxy.fakes import FakeLoop, FakeUpstream, part_of
 
 OK = Reply(204)
 NOW_MS = 1_000_000
@@ -43,7 +44,7 @@ class Model:
         for number, pair, samples in wanted:
             lane = number % len(self.lanes)
             body = b"%d-%d;" % (lane, len(self.put[lane]))
-            part = Part(pair, [body], len(body), samples, batch)
+            part = part_of(batch, [body], samples, pair)
             self.put[lane].append(part)
             self.lanes[lane].put(part)
 

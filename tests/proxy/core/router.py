@@ -166,12 +166,11 @@ class Router:
         samples = sum(point.counts for point in run)
         for to in way:
             slot = self._slot(to)
-            slot.open(*scan)
+            part = slot.open(*scan)
             chunk = self.twin.wire.frame(len(to.block) + len(tail)) + to.block + tail
-            slot.chunks.append(chunk)
-            slot.size += len(chunk)
-            slot.samples += samples
-            slot.exemplars += len(run) - samples
+            part.add(chunk)
+            part.samples += samples
+            part.exemplars += len(run) - samples
 
     def _slot(self, to: To) -> Any:
         key = (to.tenant, to.pair)
@@ -182,6 +181,7 @@ class Router:
         return self._fates.setdefault(count, self.twin.wire.Fate("routed", "", str(count)))
 
     def _parts(self, touched: list[Any]) -> list[Part]:
-        parts = [Part(slot.tenant, slot.pair, b"".join(slot.chunks), slot.samples, slot.exemplars) for slot in touched]
-        assert [slot.size for slot in touched] == [len(part.body) for part in parts]
+        taken = [slot.take() for slot in touched]
+        parts = [Part(part.tenant, part.pair, part.body, part.samples, part.exemplars) for part in taken]
+        assert [part.size for part in taken] == [len(part.body) for part in parts]
         return parts

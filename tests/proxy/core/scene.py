@@ -242,7 +242,9 @@ class Scene:
 
     def parts(self) -> list[tuple[object, ...]]:
         """The parts of the last request, each in one piece."""
-        return [(*part._replace(chunks=[part.body]),) for part in self.taken.parts]
+        return [
+            (part.tenant, part.pair, part.body, part.samples, part.made, part.exemplars) for part in self.taken.parts
+        ]
 
     def fast(self) -> int:
         """How many samples of the last request took the fast way."""

@@ -4,12 +4,11 @@ import pytest
 
 from proxy.core.books import Books
 from proxy.core.decisions import Decisions
-from proxy.core.gathering import TenantPart
 from proxy.core.labels import LabelSet
 from proxy.core.series_cache import ENTRY_BYTES, LOOKED_AT, OUTPUT_BYTES, CacheBudget, cost_of
 from proxy.core.sharing import Shared
 from proxy.core.timeseries import encode_labels
-from proxy.core.wire import Entry, Epoch, Fate, Output, SeriesCache, Slot
+from proxy.core.wire import Entry, Epoch, Fate, Output, Part, SeriesCache, Slot
 from tests.proxy.core.routing import NOBODY, tenancy_of
 from tests.proxy.core.scene import OTHER_CARD, Scene, Series, card, fleet_of, interval, ms, owner, util
 
@@ -22,7 +21,7 @@ REQUESTS = [
 ]
 
 
-def _without_markers(parts: list[TenantPart]) -> list[tuple[str, int]]:
+def _without_markers(parts: list[Part]) -> list[tuple[str, int]]:
     return [(part.tenant, part.samples - part.made) for part in parts if part.samples > part.made]
 
 
