@@ -138,9 +138,9 @@ def test_a_proxy_that_is_killed_is_told() -> None:
     assert "Traceback" not in out
 
 
-def test_a_demo_that_is_killed_leaves_no_process() -> None:
+def test_a_demo_that_is_killed_leaves_no_process(tmp_path: Path) -> None:
     """After SIGKILL the proxy ends by itself: nobody is left to stop it, and it would hold its port for ever."""
-    with demo("--no-live") as process:
+    with demo("--no-live", "--data-dir", str(tmp_path / "d")) as process:
         listening(process)
         (child,) = started_by(process)
         process.kill()
