@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ownership import Holding, Unknown
+from proxy.core.fields import frame, varint
 from proxy.core.route import Decision
 from proxy.core.timeseries import STALE_BITS, Point
-from proxy.core.wire import ALWAYS_FROM, Entry, Fate, Output, frame, varint
+from proxy.core.wire import ALWAYS_FROM, Entry, Fate, Output
 
 FEEDING_MS: Final = 5 * 60 * 1000
 """How long after its newest sample an inbound series still feeds: Prometheus' lookback, after which a series ends."""

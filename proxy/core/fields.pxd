@@ -26,3 +26,9 @@ cpdef tuple read_field(bytes body, Py_ssize_t at, Py_ssize_t end)
     found=Frames,
 )
 cpdef Frames frames(bytes body)
+
+
+cpdef bytes varint(unsigned long long value)
+
+
+cpdef bytes frame(Py_ssize_t length)

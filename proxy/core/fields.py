@@ -1,4 +1,4 @@
-"""Protobuf as bytes, the reading side: varints, fields, and where the entries of a request lie.
+"""Protobuf as bytes: varints, fields, where the entries of a request lie, and what stands before one.
 
 Lengths are checked before use, and integers are bounded before they could outgrow 64 bits, so that the plain and the
 compiled build (with the types of `fields.pxd`) give the same answers on the same bytes.
@@ -129,3 +129,28 @@ def frames(body: bytes) -> Frames:
             "set protobuf_message: prometheus.WriteRequest at the sender"
         )
     return found
+
+
+def varint(value: _int) -> bytes:
+    """`value`, 0 to 2^64-1, as a varint."""
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+_FRAMES: Final[dict[int, bytes]] = {}
+_FRAMES_KEPT: Final = 8192
+"""Frame headers shared by all series of one length; entries of remote write are rarely longer than this."""
+
+
+def frame(length: _int) -> bytes:
+    """What stands before a timeseries entry of `length` bytes."""
+    known: bytes | None = _FRAMES.get(length)
+    if known is None:
+        known = b"\x0a" + varint(length)
+        if length < _FRAMES_KEPT:
+            _FRAMES[length] = known
+    return known

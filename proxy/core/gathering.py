@@ -7,9 +7,10 @@ from typing import Final
 from proxy.core.books import DUPLICATE, FILTERED, QUARANTINED, REJECTED, Books
 from proxy.core.decisions import Decisions
 from proxy.core.feed import Marker, goes_on, marker_entry
+from proxy.core.fields import frame
 from proxy.core.route import UNOWNED
 from proxy.core.timeseries import Point
-from proxy.core.wire import Fate, Output, Part, Slot, frame
+from proxy.core.wire import Fate, Output, Part, Slot
 
 SENTENCES: Final = 10
 """Reasons told in one answer at most; senders log its first 1024 bytes."""

@@ -12,8 +12,7 @@ from functools import lru_cache
 from typing import Final
 
 from proxy.core.errors import InvalidUtf8Error, MalformedSeriesError
-from proxy.core.fields import read_field, read_varint
-from proxy.core.wire import varint
+from proxy.core.fields import read_field, read_varint, varint
 
 SAMPLE: Final = 2
 EXEMPLAR: Final = 3

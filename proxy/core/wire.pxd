@@ -1,5 +1,7 @@
 cimport cython
 
+from proxy.core.fields cimport frame
+
 
 cdef class SeriesCache
 
@@ -79,12 +81,6 @@ cdef class SeriesCache:
     cpdef Entry find(self, bytes block)
     cpdef add(self, Entry entry)
     cpdef remove(self, Entry entry)
-
-
-cpdef bytes varint(unsigned long long value)
-
-
-cpdef bytes frame(Py_ssize_t length)
 
 
 @cython.locals(value="long long", byte="long long", i=Py_ssize_t)

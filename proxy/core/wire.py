@@ -18,6 +18,8 @@ answers. `scan` is long on purpose: a call for each series would cost as much as
 from collections.abc import Callable, Hashable
 from typing import Any, Final
 
+from proxy.core.fields import frame
+
 COMPILED: Final = not __file__.endswith(".py")
 
 ALWAYS_FROM: Final = -(1 << 62)
@@ -270,31 +272,6 @@ class SeriesCache:
         self.head.next = None
         for entry in self.entries.values():
             entry.next = None
-
-
-def varint(value: _int) -> bytes:
-    """`value`, 0 to 2^64-1, as a varint."""
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-_FRAMES: Final[dict[int, bytes]] = {}
-_FRAMES_KEPT: Final = 8192
-"""Frame headers shared by all series of one length; entries of remote write are rarely longer than this."""
-
-
-def frame(length: _int) -> bytes:
-    """What stands before a timeseries entry of `length` bytes."""
-    known: bytes | None = _FRAMES.get(length)
-    if known is None:
-        known = b"\x0a" + varint(length)
-        if length < _FRAMES_KEPT:
-            _FRAMES[length] = known
-    return known
 
 
 def _timestamp(body: bytes, at: _int) -> _int:

@@ -9,8 +9,8 @@ from typing import Final
 
 import cramjam
 
+from proxy.core.fields import frame, varint
 from proxy.core.timeseries import encode_labels
-from proxy.core.wire import frame, varint
 
 BEGIN_MS: Final = 1_796_000_000_000
 SCRAPE_MS: Final = 15_000

@@ -25,7 +25,7 @@ class Twin:
 
 def pure() -> Twin:
     """The plain Python build, from the source, under names of its own."""
-    plain = _merged(_from_source("fields"), _from_source("wire"))
+    plain = _merged(_from_source("wire"), _from_source("fields"))
     reader = _from_source("timeseries")
     for name in ("read_field", "read_varint", "varint"):
         setattr(reader, name, getattr(plain, name))
@@ -39,7 +39,7 @@ def compiled() -> Twin:
         if os.environ.get("REQUIRE_CYTHON") == "1":
             pytest.fail(reason)
         pytest.skip(reason)
-    return Twin(_merged(fields_module, wire_module), timeseries)
+    return Twin(_merged(wire_module, fields_module), timeseries)
 
 
 @pytest.fixture(scope="session", params=["pure", "compiled"])
