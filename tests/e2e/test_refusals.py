@@ -36,9 +36,8 @@ class Scene:
         self.apis = {"vision": vision.api} | {name: store.api(tenant_of(through, name)) for name in ("strict", "easy")}
 
     def sender_counts(self, name: str) -> float:
-        """A counter of the sender's remote write, without `prometheus_remote_storage_`."""
-        (found,) = self.sender.query(f"prometheus_remote_storage_{name}")
-        return found.value
+        """A counter of the sender's remote write, without `prometheus_remote_storage_`; 0 until it has been scraped."""
+        return sum(found.value for found in self.sender.query(f"prometheus_remote_storage_{name}"))
 
     def check(self, end_ms: int, names: Sequence[str]) -> None:
         """These tenants have everything up to that time, sample by sample."""
