@@ -67,8 +67,7 @@ class Delivery:
         self._common = Common(Pacer(self._loop), observe)
         self._lanes: dict[str, Lane] = {}
         self._closing: set[asyncio.Task[None]] = set()
-        for tenant in configured.settings.tenants:
-            books.tenant(tenant.id)
+        self._open_books(configured)
 
     def send(self, parts: Sequence[Part], attempt: int) -> Batch | None:
         """Put each part into its tenant's lane; None where there is none. `attempt` is the sender's `Retry-Attempt`."""
@@ -84,8 +83,7 @@ class Delivery:
     def reconfigure(self, configured: Configured) -> None:
         """Go on with another configuration; connections of endpoints that are the same stay."""
         before, self._ways = self._ways, _Ways(configured)
-        for tenant in configured.settings.tenants:
-            self._books.tenant(tenant.id)
+        self._open_books(configured)
         for tenant_id in list(self._lanes):
             if configured.tenancy.tenant(tenant_id) is None:
                 self._retire(self._lanes.pop(tenant_id))
@@ -99,6 +97,11 @@ class Delivery:
             self._retire(lane)
         if self._closing:
             await asyncio.wait(self._closing)
+
+    def _open_books(self, configured: Configured) -> None:
+        """Let every declared tenant be in the metrics, from 0 on."""
+        for tenant in configured.settings.tenants:
+            self._books.tenant(tenant.id)
 
     def _retire(self, lane: Lane) -> None:
         task = self._loop.create_task(_drain(lane))

@@ -73,8 +73,8 @@ class Proxy:
         self._metrics = ProxyMetrics(self.books, quarantine, self._gauges)
         self.registry = self._metrics.registry
         self._fleet = Fleet(settings.ownership.max_age, settings.ownership.history)
-        limits = _label_limits(settings)
-        self._intake = Intake(configured.tenancy, self._fleet, self.books, limits, CacheBudget())
+        self._limits = _request_limits(settings)
+        self._intake = Intake(configured.tenancy, self._fleet, self.books, _label_limits(settings), CacheBudget())
         self._delivery = Delivery(configured, self.books, self._metrics.observe_upstream)
         self._files = OwnershipFiles(map(Path, settings.ownership.files), self._fleet, self._ownership_changed)
         self._tasks: list[asyncio.Task[None]] = []
@@ -83,11 +83,10 @@ class Proxy:
     async def start(cls, path: Path) -> Self:
         """A proxy by the configuration in a file. Raises ConfigError, and StorageError for a data folder of no use."""
         configured = configure(path)
-        settings = configured.settings.proxy
-        keep = Keep(settings.quarantine.bytes, settings.quarantine.age)
-        data_dir = DataDir.take(Path(settings.data_dir))
+        folder = Path(configured.settings.proxy.data_dir)
+        data_dir = DataDir.take(folder)
         try:
-            quarantine = await Quarantine.open(Path(settings.data_dir) / "quarantine", keep, now_ms)
+            quarantine = await Quarantine.open(folder / "quarantine", _keep(configured.settings), now_ms)
         except StorageError:
             data_dir.release()
             raise
@@ -128,10 +127,7 @@ class Proxy:
     @property
     def limits(self) -> RequestLimits:
         """What a request may take."""
-        limits = self.settings.proxy.limits
-        return RequestLimits(
-            limits.compressed_bytes, limits.decoded_bytes, limits.inflight_requests, limits.read_timeout / 1000
-        )
+        return self._limits
 
     async def take(self, body: bytes, sender: Sender) -> Taken:
         """Decide on a decoded request and enter it into the books; raises RequestError."""
@@ -230,12 +226,13 @@ class Proxy:
     def _change_to(self, configured: Configured) -> None:
         settings = configured.settings
         self._configured = configured
+        self._limits = _request_limits(settings)
         self._generation += 1
         self._reloaded = True
         self._intake.retenant(configured.tenancy, _label_limits(settings))
         self._delivery.reconfigure(configured)
         self._fleet.keep(settings.ownership.max_age, settings.ownership.history)
-        self._quarantine.keep(Keep(settings.proxy.quarantine.bytes, settings.proxy.quarantine.age))
+        self._quarantine.keep(_keep(settings))
         self._files.follow(map(Path, settings.ownership.files))
 
     # -- the rest -----------------------------------------------------------------------------------------------------
@@ -261,6 +258,18 @@ class Proxy:
             wire_compiled=wire.COMPILED,
             cached_series=self._intake.cached_series,
         )
+
+
+def _keep(settings: Settings) -> Keep:
+    quarantine = settings.proxy.quarantine
+    return Keep(quarantine.bytes, quarantine.age)
+
+
+def _request_limits(settings: Settings) -> RequestLimits:
+    limits = settings.proxy.limits
+    return RequestLimits(
+        limits.compressed_bytes, limits.decoded_bytes, limits.inflight_requests, limits.read_timeout / 1000
+    )
 
 
 def _label_limits(settings: Settings) -> Limits:

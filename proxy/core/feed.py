@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ownership import Holding, Unknown
-from proxy.core.fields import frame, varint
+from proxy.core.fields import varint
 from proxy.core.route import Decision
-from proxy.core.timeseries import STALE_BITS, Point
+from proxy.core.timeseries import STALE_BITS, Point, framed
 from proxy.core.wire import ALWAYS_FROM, Entry, Fate, Output
 
 FEEDING_MS: Final = 5 * 60 * 1000
@@ -98,7 +98,7 @@ def marker_entry(block: bytes, at_ms: int) -> bytes:
     """A framed entry that ends the series of a label block at `at_ms`."""
     sample = b"\x09" + STALE_BITS + b"\x10" + varint(at_ms % (1 << 64))
     tail = b"\x12" + varint(len(sample)) + sample
-    return frame(len(block) + len(tail)) + block + tail
+    return framed(block, tail)
 
 
 def attach(entry: Entry, known: dict[Output, Output]) -> None:

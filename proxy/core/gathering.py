@@ -7,9 +7,8 @@ from typing import Final
 from proxy.core.books import DUPLICATE, FILTERED, QUARANTINED, REJECTED, Books
 from proxy.core.decisions import Decisions
 from proxy.core.feed import Marker, goes_on, marker_entry
-from proxy.core.fields import frame
 from proxy.core.route import UNOWNED
-from proxy.core.timeseries import Point
+from proxy.core.timeseries import Point, framed
 from proxy.core.wire import Fate, Output, Part, Slot
 
 SENTENCES: Final = 10
@@ -85,7 +84,7 @@ class Gathering:
         samples = sum(point.counts for point in points)
         for output in outputs:
             part = output.slot.open(self.number, self.touched)
-            part.add(frame(len(output.block) + len(tail)) + output.block + tail)
+            part.add(framed(output.block, tail))
             part.samples += samples
             part.exemplars += len(points) - samples
 
@@ -95,8 +94,7 @@ class Gathering:
         self.taken.exemplars_dropped += len(points) - len(samples)
         if samples:
             tail = b"".join(point.raw for point in samples) + unknown
-            entry = frame(len(block) + len(tail)) + block + tail
-            self.taken.held.append(Held(reason, samples[0].time_ms, len(samples), entry))
+            self.taken.held.append(Held(reason, samples[0].time_ms, len(samples), framed(block, tail)))
 
     def count(self, fate: Fate, samples: int = 1) -> None:
         """Give samples their fate."""
@@ -144,8 +142,7 @@ class Gathering:
                 continue
             made = at_ms != marker.point.time_ms
             tail = marker.point.raw + marker.unknown
-            as_sent = frame(len(output.block) + len(tail)) + output.block + tail
-            placed = marker_entry(output.block, at_ms) if made else as_sent
+            placed = marker_entry(output.block, at_ms) if made else framed(output.block, tail)
             part = output.slot.part
             part.chunks[place] = placed
             part.size += len(placed)

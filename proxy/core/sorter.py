@@ -11,7 +11,13 @@ from proxy.core import feed
 from proxy.core.books import QUARANTINED, REJECTED, ROUTED
 from proxy.core.clash import find_clash
 from proxy.core.decisions import Decisions, Resolved
-from proxy.core.errors import LabelNameLengthError, LabelValueLengthError, MissingNameError, SeriesError
+from proxy.core.errors import (
+    LabelNameLengthError,
+    LabelValueLengthError,
+    MalformedSeriesError,
+    MissingNameError,
+    SeriesError,
+)
 from proxy.core.gathering import Gathering, Moment, is_held_back, stale_fate
 from proxy.core.labels import METRIC_NAME, LabelSet
 from proxy.core.route import OVER_LIMIT, SHARED, Decision
@@ -80,16 +86,18 @@ class Sorter:
         """Give each point of an entry its fate; the entry, if it is kept for next time."""
         gathering = self.gathering
         gathering.touched = touched
-        samples = 1
         try:
             series = parse_series(body, start, end)
-            samples = sum(point.counts for point in series.points)
-            gathering.taken.exemplars_dropped += len(series.points) - samples
+        except MalformedSeriesError as error:
+            gathering.reject(error.reason, 1, error.sentence)
+            return None
+        try:
             labels = label_set(series, self.limits)
         except SeriesError as error:
+            samples = sum(point.counts for point in series.points)
+            gathering.taken.exemplars_dropped += len(series.points) - samples
             gathering.reject(error.reason, samples, error.sentence)
             return None
-        gathering.taken.exemplars_dropped -= len(series.points) - samples
         entry = self.cache.find(series.block)
         if entry is None:
             entry = Entry(series.block, self.decisions.static, self.decisions.books.fate(ROUTED))

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Final
 
 from proxy.core.errors import InvalidUtf8Error, MalformedSeriesError
-from proxy.core.fields import read_field, read_varint, varint
+from proxy.core.fields import frame, read_field, read_varint, varint
 
 SAMPLE: Final = 2
 EXEMPLAR: Final = 3
@@ -118,6 +118,11 @@ def parse_series(body: bytes, start: int, end: int) -> Series:
             raise MalformedSeriesError(f"more than {FIELDS} labels and points in one entry")
         at = stop
     return Series(b"".join(blocks), tuple(labels), tuple(points), b"".join(unknown))
+
+
+def framed(block: bytes, tail: bytes) -> bytes:
+    """A whole entry, with its frame: a label block and what comes behind it."""
+    return frame(len(block) + len(tail)) + block + tail
 
 
 def encode_labels(pairs: Iterable[tuple[bytes, bytes]]) -> bytes:
