@@ -12,13 +12,12 @@ from tests.proxy.core.worlds import (
     BAD,
     COPIES,
     DEVICES,
+    DOCUMENTS,
     FEW_TIMES,
-    LAST,
     OTHERS,
     TIMES,
     TRUSTS,
     Request,
-    cards,
     requests,
     tenancies,
 )
@@ -29,8 +28,6 @@ EVERYTHING = ["value", "value", "histogram", "stale", "stale", "exemplar"]
 NO_MARKERS = ["value", "value", "histogram", "exemplar"]
 DISTINCT = [*DEVICES, *OTHERS, *BAD]
 Step = tuple[list[Document], int] | Request | Tenancy
-
-DOCUMENTS = st.integers(20, LAST).flatmap(lambda until: st.tuples(cards(until), st.just(until)))
 
 
 def _steps(asked: st.SearchStrategy[Request], tenancy: st.SearchStrategy[Tenancy]) -> st.SearchStrategy[list[Step]]:

@@ -104,3 +104,5 @@ def requests(universe: list[LabelSet], kinds: list[str], times: st.SearchStrateg
 
 TIMES: Final = st.integers(0, LAST)
 FEW_TIMES: Final = st.sampled_from([5, 20, 21, 40])
+DOCUMENTS: Final = st.integers(20, LAST).flatmap(lambda until: st.tuples(cards(until), st.just(until)))
+"""Both cards, and until when they were observed."""
