@@ -22,6 +22,8 @@ cdef class Part:
     cdef public long long samples
     cdef public long long made
     cdef public long long exemplars
+    cdef public long long metadata
+    cdef public bint replay
     cdef public object batch
     cpdef add(self, bytes entry)
 

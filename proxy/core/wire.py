@@ -51,11 +51,12 @@ class Part:
     """What one request brings to one tenant under one (cluster, replica) pair: framed entries, and how many units.
 
     `chunks` are pieces of the entries in order, `size` their bytes; they are joined once, when they are sent. `made` of
-    the `samples` are markers that we made ourselves; exemplars are not among them. `batch` is whoever delivers it to
-    tell that it has been settled.
+    the `samples` are markers that we made ourselves; exemplars are not among them. `replay` tells that they come from
+    the quarantine, `metadata` how many metadata entries there are instead of series. `batch` is whoever delivers it
+    to tell that it has been settled.
     """
 
-    __slots__ = ("batch", "chunks", "exemplars", "made", "pair", "samples", "size", "tenant")
+    __slots__ = ("batch", "chunks", "exemplars", "made", "metadata", "pair", "replay", "samples", "size", "tenant")
 
     def __init__(self, tenant: str, pair: Hashable) -> None:
         self.tenant = tenant
@@ -65,6 +66,8 @@ class Part:
         self.samples = 0
         self.made = 0
         self.exemplars = 0
+        self.metadata = 0
+        self.replay = False
         self.batch: Any = None
 
     def add(self, entry: bytes) -> None:
