@@ -144,7 +144,7 @@ class Proxy:
         self.books.received[sender.name, VERSION_1] += taken.received
         self.books.fields_dropped += taken.fields_dropped
         if taken.metadata:
-            self.books.metadata["dropped"] += taken.metadata
+            self.books.metadata["dropped"] += len(taken.metadata)
         if taken.exemplars_dropped:
             self.books.exemplars["dropped"] += taken.exemplars_dropped
         return taken

@@ -1,7 +1,7 @@
 """Decisions with everything made that a series needs to go its way, and what voids them.
 
-Owns the epochs (one for each device, one for all other series), the slots and the outputs that entries share. Used from
-one thread; knows nothing of the request in hand.
+Owns the epochs (one for each device, one for all other series), the slots and the outputs that entries share, and what
+families tenants have by what was decided. Used from one thread; knows nothing of the request in hand.
 """
 
 from bisect import bisect_left
@@ -11,6 +11,7 @@ from typing import Final
 
 from ownership import DeviceKey, Fleet, Holding, Unknown
 from proxy.core.books import FILTERED, ROUTED, Books
+from proxy.core.families import Families
 from proxy.core.labels import METRIC_NAME, LabelSet
 from proxy.core.route import Decision, OwnerLabels, decide
 from proxy.core.sharing import Shared
@@ -44,6 +45,7 @@ class Decisions:
         self.tenancy = tenancy
         self.fleet = fleet
         self.books = books
+        self.families = Families()
         self.outputs: dict[Output, Output] = {}
         self.static = Epoch(0, ALWAYS_TO)
         self._epochs: dict[DeviceKey, Epoch] = {}
@@ -69,6 +71,7 @@ class Decisions:
                     encoded = blocks[claim.kept] = self._encode(claim.kept, block)
                 fresh = Output(self._slot(claim.tenant.id, pair), *encoded)
                 outputs.append(self.outputs.get(fresh, fresh))
+                self.families.learn(claim.tenant.id, claim.kept.get(METRIC_NAME))
         fate = self.books.fate(decision.fate.kind, decision.fate.tenant, decision.fate.detail)
         over_limit = tuple(claim.tenant.id for claim in decision.claims if claim.kept is not None and claim.over_limit)
         return Resolved(decision, fate, tuple(outputs), over_limit)
@@ -120,6 +123,7 @@ class Decisions:
     def retenant(self, tenancy: Tenancy) -> None:
         """Void everything: the tenants or their rules are other ones now."""
         self.tenancy = tenancy
+        self.families.keep(lambda tenant_id: tenancy.tenant(tenant_id) is not None)
         for epoch in (self.static, *self._epochs.values()):
             epoch.generation = self._next_generation()
 

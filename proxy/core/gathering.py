@@ -37,16 +37,17 @@ class Held:
 class Taken:
     """What is to be done with a request.
 
-    `refusals` are sentences for the sender, SENTENCES at most, on `refused` samples or parts that can never be stored.
+    `refusals` are sentences for the sender, SENTENCES at most, on `refused` samples or parts that can never be stored;
+    `metadata` are the metadata entries as they came.
     """
 
     parts: list[Part] = field(default_factory=list)
     held: list[Held] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
+    metadata: list[bytes] = field(default_factory=list)
     refused: int = 0
     received: int = 0
     exemplars_dropped: int = 0
-    metadata: int = 0
     fields_dropped: int = 0
 
     def refuse(self, sentence: str, count: int) -> None:

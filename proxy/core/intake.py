@@ -18,6 +18,7 @@ from ownership import DeviceKey, Fleet
 from proxy.core import fields, wire
 from proxy.core.books import Books
 from proxy.core.decisions import Decisions
+from proxy.core.families import Families
 from proxy.core.gathering import Gathering, Moment, Taken
 from proxy.core.series_cache import CacheBudget
 from proxy.core.sorter import Limits, Sorter
@@ -61,7 +62,7 @@ class Intake:
         sorter = self._sorters.get(trust)
         if sorter is None:
             sorter = self._sorters[trust] = Sorter(trust, self._decisions, self._limits, self._budget)
-        yield Taken(metadata=len(frames.metadata), fields_dropped=frames.dropped)
+        yield Taken(metadata=frames.metadata, fields_dropped=frames.dropped)
         for bounds in _slices(frames.bounds):
             self._scans += 1
             gathering = sorter.gathering = Gathering(self._scans, moment, self.books)
@@ -86,6 +87,11 @@ class Intake:
     def tenancy(self) -> Tenancy:
         """The tenants and rules in force."""
         return self._decisions.tenancy
+
+    @property
+    def families(self) -> Families:
+        """What families each tenant has, by what was decided so far."""
+        return self._decisions.families
 
     @property
     def cached_series(self) -> int:
