@@ -16,8 +16,11 @@ SCRATCH_BYTES: Final = 8 << 20
 """A buffer that is kept between requests: twice the largest request of a lane, and eight of Prometheus' usual ones."""
 
 
-class _Scratch:
-    """A buffer that each call fills anew: cramjam's own results are set to zero first, and then copied all the same."""
+class Scratch:
+    """A buffer that each call fills anew: cramjam's own results are set to zero first, and then copied all the same.
+
+    The event loop has one for each direction; whoever works in another thread brings his own.
+    """
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -30,13 +33,13 @@ class _Scratch:
         return bytes(memoryview(buffer)[: into(given, buffer)])
 
 
-_decoding = _Scratch()
-_encoding = _Scratch()
+_decoding = Scratch()
+_encoding = Scratch()
 
 
-def encode(message: bytes) -> bytes:
+def encode(message: bytes, scratch: Scratch = _encoding) -> bytes:
     """A message as one snappy block."""
-    return _encoding.fill(cramjam.snappy.compress_raw_into, message, cramjam.snappy.compress_raw_max_len(message))
+    return scratch.fill(cramjam.snappy.compress_raw_into, message, cramjam.snappy.compress_raw_max_len(message))
 
 
 def declared_size(body: bytes) -> int:
@@ -56,7 +59,7 @@ def declared_size(body: bytes) -> int:
     )
 
 
-def decode(body: bytes, limit: int) -> bytes:
+def decode(body: bytes, limit: int, scratch: Scratch = _decoding) -> bytes:
     """The decoded body; raises CorruptSnappyError, and DeclaredSizeError above `limit` bytes."""
     size = declared_size(body)
     if size > limit:
@@ -67,7 +70,7 @@ def decode(body: bytes, limit: int) -> bytes:
     if size * _SHORTEST_TAG > len(body) * _LONGEST_COPY:
         raise CorruptSnappyError(f"the body declares {size} decoded bytes, which {len(body)} bytes cannot hold")
     try:
-        return _decoding.fill(cramjam.snappy.decompress_raw_into, body, size)
+        return scratch.fill(cramjam.snappy.decompress_raw_into, body, size)
     except cramjam.DecompressionError:
         raise CorruptSnappyError(
             "the body is not one snappy block; send Content-Encoding: snappy (block format)"

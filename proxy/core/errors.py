@@ -183,3 +183,9 @@ class StorageError(ProxyError):
 
     status = 503
     reason = "storage"
+
+
+class QueueFullError(StorageError):
+    """The tenant's queue has no room, and is told to refuse rather than to drop its oldest (`queue_full: refuse`)."""
+
+    reason = "queue_full"

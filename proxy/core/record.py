@@ -1,89 +1,28 @@
-"""Frames and records of the append-only files: pure functions over bytes.
+"""Records of the append-only files: what waits in the quarantine, and what waits in a tenant's queue.
 
-A frame is `FE 01`, the length and the checksum of what follows as eight hexadecimal digits each, then the payload with
-each byte `FE` written as `FE 00`. `FE 01` so stands at the start of a frame and nowhere else, whatever a payload holds:
-after damage reading goes on at the next one, and a label value that looks like a frame can never be taken for one.
+Every payload begins with the version of its format. What this version does not write is an error, never a guess.
 """
 
 import struct
-import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Self
 
-from proxy.core.errors import ProxyError
+from proxy.core import codec
+from proxy.core.errors import RequestError
+from proxy.core.frames import START, RecordError, Scan, frame, scan
 
-START: Final = b"\xfe\x01"
-_ESCAPE: Final = b"\xfe"
-_ESCAPED: Final = b"\xfe\x00"
-_HEADER_BYTES: Final = len(START) + 16
-_MAX_PAYLOAD_BYTES: Final = 0xFFFFFFFF  # what eight hexadecimal digits can say
+__all__ = ["START", "QuarantineRecord", "QueueRecord", "RecordError", "Scan", "frame", "scan"]
 
 _VERSION: Final = 1
 _FIXED: Final = struct.Struct(">BqqI")  # version, received_ms, sample_ms, samples
 _LENGTH: Final = struct.Struct(">I")
 
-
-class RecordError(ProxyError):
-    """The bytes are no record that this version reads, or the values do not fit into one."""
-
-    reason = "record"
-
-
-def frame(payload: bytes) -> bytes:
-    """The payload as one frame. Raises RecordError above 4 GiB."""
-    escaped = payload.replace(_ESCAPE, _ESCAPED)
-    if len(escaped) > _MAX_PAYLOAD_BYTES:
-        raise RecordError(f"payload of {len(payload)} bytes does not fit into a frame")
-    return b"%b%b%b" % (START, _header(escaped), escaped)
-
-
-@dataclass(frozen=True, slots=True)
-class Scan:
-    """What a file holds: each whole record with the offset of its frame, and the spans that are none.
-
-    `torn_at` is the end of the last whole frame where something follows it, else None; `damage` are the spans before.
-    """
-
-    records: tuple[tuple[int, bytes], ...]
-    damage: tuple[tuple[int, int], ...]
-    torn_at: int | None
-
-
-def scan(data: bytes) -> Scan:
-    """Every whole record in file order; linear in the size of the data, whatever it holds."""
-    records: list[tuple[int, bytes]] = []
-    damage: list[tuple[int, int]] = []
-    whole_until = 0
-    start = data.find(START)
-    while start >= 0:
-        following = data.find(START, start + len(START))
-        escaped = _escaped_payload(data[start : following if following >= 0 else len(data)])
-        if escaped is not None:
-            if start > whole_until:
-                damage.append((whole_until, start))
-            records.append((start, escaped.replace(_ESCAPED, _ESCAPE)))
-            whole_until = start + _HEADER_BYTES + len(escaped)
-        start = following
-    return Scan(tuple(records), tuple(damage), whole_until if whole_until < len(data) else None)
-
-
-def _header(escaped: bytes) -> bytes:
-    length = b"%08x" % len(escaped)
-    return length + b"%08x" % zlib.crc32(escaped, zlib.crc32(length))
-
-
-def _escaped_payload(piece: bytes) -> bytes | None:
-    """The payload, still escaped, of the frame that the piece begins with; None where it is not whole."""
-    header = piece[len(START) : _HEADER_BYTES]
-    try:
-        length = int(header[:8], 16)
-    except ValueError:
-        return None
-    escaped = piece[_HEADER_BYTES : _HEADER_BYTES + length] if length >= 0 else b""
-    # The whole header is compared, so that what int() forgives (signs, blanks, underscores) is damage too.
-    if len(escaped) != length or header != _header(escaped) or escaped.count(_ESCAPE) != escaped.count(_ESCAPED):
-        return None
-    return escaped
+MAX_ENTRIES_BYTES: Final = 64 << 20
+"""Uncompressed entries of one record of a queue: sixteen times what travels in one request."""
+_QUEUED: Final = struct.Struct(">BBqIII")  # version, flags, received_ms, samples, made, exemplars
+_ATTEMPTED: Final = 1
+_REPLAY: Final = 2
+_FLAGS: Final = _ATTEMPTED | _REPLAY
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +47,7 @@ class QuarantineRecord:
             fixed = _FIXED.pack(_VERSION, self.received_ms, self.sample_ms, self.samples)
         except struct.error as error:
             raise RecordError(f"a number of the record does not fit: {error}") from error
-        texts = [text.encode("utf-8", "surrogatepass") for text in (self.sender, self.trust, self.reason)]
-        return b"".join((fixed, *(_LENGTH.pack(len(text)) + text for text in texts), self.entry))
+        return b"".join((fixed, *_packed(self.sender, self.trust, self.reason), self.entry))
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -119,13 +57,86 @@ class QuarantineRecord:
         version, received_ms, sample_ms, samples = _FIXED.unpack_from(payload)
         if version != _VERSION:
             raise RecordError(f"record of version {version}, this reads {_VERSION}")
-        texts: list[str] = []
-        at = _FIXED.size
-        for _ in range(3):
-            text, at = _text(payload, at)
-            texts.append(text)
-        sender, trust, reason = texts
+        (sender, trust, reason), at = _texts(payload, _FIXED.size)
         return cls(received_ms, sender, trust, reason, sample_ms, samples, payload[at:])
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRecord:
+    """What waits for a tenant's upstream, and once was or will be one request.
+
+    `entries` are framed entries, uncompressed, of remote write `version`; `pair` is their (cluster, replica) pair. They
+    bear `samples`, of which we made `made`, and `exemplars`. `attempted`: sent already, with an unknown end, so that
+    it must go out again byte for byte. `replay`: comes from the quarantine, and never travels with live samples.
+    """
+
+    received_ms: int
+    pair: tuple[str, str]
+    samples: int
+    made: int
+    exemplars: int
+    entries: bytes
+    attempted: bool = field(default=False, kw_only=True)
+    replay: bool = field(default=False, kw_only=True)
+    version: str = field(default="1.0", kw_only=True)
+
+    def may_follow(self, first: "QueueRecord") -> bool:
+        """Whether it may go in one request with `first`."""
+        lots = [(record.pair, record.replay, record.version) for record in (self, first)]
+        return lots[0] == lots[1] and not self.attempted and not first.attempted
+
+    def encode(self) -> bytes:
+        """The record's payload. Raises RecordError where a number or the entries do not fit."""
+        if len(self.entries) > MAX_ENTRIES_BYTES:
+            raise RecordError(f"entries of {len(self.entries)} bytes do not fit into a record")
+        flags = (_ATTEMPTED if self.attempted else 0) | (_REPLAY if self.replay else 0)
+        try:
+            fixed = _QUEUED.pack(_VERSION, flags, self.received_ms, self.samples, self.made, self.exemplars)
+        except struct.error as error:
+            raise RecordError(f"a number of the record does not fit: {error}") from error
+        return b"".join((fixed, *_packed(*self.pair, self.version), codec.encode(self.entries, codec.Scratch())))
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """The record of a payload. Raises RecordError for anything that `encode` of this version does not write."""
+        flags, received_ms, samples, made, exemplars = _queued(payload)
+        (cluster, replica, version), at = _texts(payload, _QUEUED.size)
+        try:
+            entries = codec.decode(payload[at:], MAX_ENTRIES_BYTES, codec.Scratch())
+        except RequestError as error:
+            raise RecordError(f"the entries cannot be read: {error}") from error
+        attempted, replay = bool(flags & _ATTEMPTED), bool(flags & _REPLAY)
+        pair = (cluster, replica)
+        return cls(
+            received_ms, pair, samples, made, exemplars, entries, attempted=attempted, replay=replay, version=version
+        )
+
+
+def queued_size(payload: bytes) -> tuple[int, int]:
+    """When the record of a queue was received, and its samples, without a look at its entries. Raises RecordError."""
+    _, received_ms, samples, _, _ = _queued(payload)
+    return received_ms, samples
+
+
+def _queued(payload: bytes) -> tuple[int, int, int, int, int]:
+    if len(payload) < _QUEUED.size:
+        raise RecordError("record is cut short")
+    version, flags, received_ms, samples, made, exemplars = _QUEUED.unpack_from(payload)
+    if version != _VERSION or flags & ~_FLAGS:
+        raise RecordError(f"record of version {version} with flags {flags:#x}, this reads {_VERSION}")
+    return flags, received_ms, samples, made, exemplars
+
+
+def _packed(*texts: str) -> list[bytes]:
+    encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+    return [_LENGTH.pack(len(text)) + text for text in encoded]
+
+
+def _texts(payload: bytes, at: int) -> tuple[tuple[str, str, str], int]:
+    first, at = _text(payload, at)
+    second, at = _text(payload, at)
+    third, at = _text(payload, at)
+    return (first, second, third), at
 
 
 def _text(payload: bytes, at: int) -> tuple[str, int]:
