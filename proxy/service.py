@@ -30,6 +30,7 @@ from proxy.core.errors import RequestError, StorageError
 from proxy.core.explain import explain_lines
 from proxy.core.gathering import Moment, Taken
 from proxy.core.intake import Intake
+from proxy.core.metadata import Metadata
 from proxy.core.outcome import Outcome, Refused
 from proxy.core.owners import OwnersQuery, OwnerView, owners_at
 from proxy.core.record import QuarantineRecord
@@ -75,6 +76,7 @@ class Proxy:
         self._fleet = Fleet(settings.ownership.max_age, settings.ownership.history)
         self._limits = _request_limits(settings)
         self._intake = Intake(configured.tenancy, self._fleet, self.books, _label_limits(settings), CacheBudget())
+        self._metadata = Metadata(self._intake.families, self.books)
         self._delivery = Delivery(configured, self.books, self._metrics.observe_upstream)
         self._files = OwnershipFiles(map(Path, settings.ownership.files), self._fleet, self._ownership_changed)
         self._tasks: list[asyncio.Task[None]] = []
@@ -143,8 +145,6 @@ class Proxy:
             self._gate.leave()
         self.books.received[sender.name, VERSION_1] += taken.received
         self.books.fields_dropped += taken.fields_dropped
-        if taken.metadata:
-            self.books.metadata["dropped"] += len(taken.metadata)
         if taken.exemplars_dropped:
             self.books.exemplars["dropped"] += taken.exemplars_dropped
         return taken
@@ -153,6 +153,7 @@ class Proxy:
         """Deliver and hold back, side by side. Raises StorageError where the disk did not take what is held back."""
         batch = self._delivery.send(taken.parts, attempt)
         try:
+            await self._hand_out(taken.metadata)
             if taken.held:
                 await self._hold(taken, sender)
         finally:
@@ -177,6 +178,14 @@ class Proxy:
         refused = sum(each.part.exemplars for each in batch.troubles if isinstance(each.outcome, Refused))
         self.books.exemplars["delivered"] += sent - sum(each.part.exemplars for each in batch.troubles)
         self.books.exemplars["dropped"] += refused
+
+    async def _hand_out(self, metadata: list[bytes]) -> None:
+        """Send the metadata of a request behind its series, best effort: no sender waits for it."""
+        for number, parts in enumerate(self._metadata.take(metadata, _steady_ms())):
+            if number > 1:  # the first is what others left
+                await asyncio.sleep(0)
+            self._delivery.send(parts, 0)
+        metadata.clear()
 
     async def _hold(self, taken: Taken, sender: Sender) -> None:
         trust = "namespace_label" if sender.trust.namespace_label else ""
@@ -238,9 +247,10 @@ class Proxy:
     # -- the rest -----------------------------------------------------------------------------------------------------
 
     async def _trim(self) -> None:
-        """Drop what has become too old in quarantine, until cancelled."""
+        """Drop what has become too old in quarantine and of the metadata, until cancelled."""
         while True:
             await asyncio.sleep(TRIM_SECONDS)
+            self._metadata.expire(_steady_ms())
             try:
                 await self._quarantine.trim()
             except StorageError as error:
@@ -263,6 +273,10 @@ class Proxy:
 def _keep(settings: Settings) -> Keep:
     quarantine = settings.proxy.quarantine
     return Keep(quarantine.bytes, quarantine.age)
+
+
+def _steady_ms() -> int:
+    return int(time.monotonic() * 1000)
 
 
 def _request_limits(settings: Settings) -> RequestLimits:
