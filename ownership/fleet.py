@@ -124,6 +124,17 @@ class Fleet:
             return _contested(nodes, key, at_ms)
         return nodes[0].holding(key, at_ms) or Unknown(_why(nodes[0], key, at_ms))
 
+    def holdings(self, key: DeviceKey, from_ms: int, to_ms: int) -> Iterator[Holding]:
+        """Who owned a device within [from_ms, to_ms), in time order; between them the owner is unknown."""
+        at_ms = from_ms
+        while at_ms < to_ms:
+            found = self.lookup(key, at_ms)
+            if isinstance(found, Holding):
+                yield found
+                at_ms = found.valid_to_ms
+            else:
+                at_ms = min((node.gap(key, at_ms)[1] for node in self._places.get(key, ())), default=FOREVER)
+
     def instances(self, uuid: str) -> tuple[DeviceKey, ...]:
         """The GPU instances of a card of which something is held, by their number; at a given time some may not be."""
         return self._instances.get(uuid, ())

@@ -63,6 +63,25 @@ def test_answers_of_the_grid(data: st.DataObject) -> None:
 
 
 @pytest.mark.fuzz
+@given(st.data(), st.integers(-1, LAST_MS), st.integers(-1, LAST_MS + 1))
+def test_holdings_of_a_span(data: st.DataObject, from_ms: int, to_ms: int) -> None:
+    """All that is known of a device within a span is told in time order, and nothing else."""
+    fleet = Fleet(MAX_AGE_MS, ALL_MS)
+    for document in _documents(data, fleet):
+        fleet.replace(document, static=True)
+        answers = _answers(fleet)
+        for key in KEYS:
+            told = {
+                at_ms: _told(found)
+                for found in fleet.holdings(key, from_ms, to_ms)
+                for at_ms in range(max(from_ms, found.valid_from_ms), min(to_ms, found.valid_to_ms))
+            }
+            assert list(told) == sorted(told)
+            asked = [at_ms for at_ms in range(from_ms, to_ms) if (key, at_ms) in answers]
+            assert told == {at_ms: _told(answers[key, at_ms]) for at_ms in asked}
+
+
+@pytest.mark.fuzz
 @given(st.data())
 def test_answers_are_valid_as_long_as_they_say(data: st.DataObject) -> None:
     """A holding is the answer for each time of its validity, and that time is within its interval."""
