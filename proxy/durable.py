@@ -8,18 +8,22 @@ What each function asks of the kernel, in this order:
 - `append`: write until all is taken, fdatasync (which carries the file's size).
 - `cut`: ftruncate, fsync.
 - `remove`: unlink, fsync of the folder.
+- `make_folder`: mkdir of each folder that is missing, fsync of each folder that one was made in.
+- `overwrite`: open with O_CREAT, one pwrite at the start, and fdatasync only where asked for.
 
 Every function raises OSError. An fsync that failed must not be repeated on the same file and then believed: the kernel
 may have dropped the pages and forgotten about it (Rebello et al., "Can Applications Recover from fsync Failures?").
 Files are readable by their owner only: they hold tenants' samples.
 """
 
+import errno
 import os
 import tempfile
 from pathlib import Path
 from typing import Final
 
 _FILE_MODE: Final = 0o600
+_FOLDER_MODE: Final = 0o700
 
 
 def replace(path: Path, data: bytes) -> None:
@@ -71,6 +75,31 @@ def remove(path: Path) -> None:
     """The file is gone; not an error where it never was."""
     path.unlink(missing_ok=True)
     sync_folder(path.parent)
+
+
+def make_folder(path: Path) -> None:
+    """The folder is there; not an error where it was already."""
+    if path.is_dir():
+        return
+    if path.parent != path:
+        make_folder(path.parent)
+    path.mkdir(mode=_FOLDER_MODE, exist_ok=True)
+    sync_folder(path.parent)
+
+
+def overwrite(path: Path, data: bytes, *, sync: bool) -> None:
+    """The file begins with `data`, for other processes at once, and after a crash of the machine if `sync`.
+
+    For data that always has the same length, and that tells by itself whether it is whole.
+    """
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
+    try:
+        if os.pwrite(fd, data, 0) != len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        if sync:
+            os.fdatasync(fd)
+    finally:
+        os.close(fd)
 
 
 def sync_folder(folder: Path) -> None:

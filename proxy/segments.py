@@ -1,15 +1,17 @@
-"""An append-only log in segment files: `<number of 20 digits><suffix>` in a folder of its own, frames of `core.record`.
+"""An append-only log in segment files: `<number of 20 digits><suffix>` in a folder of its own, frames of `core.frames`.
 
 One thread at a time uses a log; whoever shares one serialises (`quarantine.py`: one writer thread). Only the newest
 segment is written, and only by the process that began it: after a start a new one is begun, so that nothing is ever
 appended behind damage. What is not whole when the log is opened is moved aside to `<number>.torn` for a person to
-look at, and the segment keeps its whole records. All methods raise OSError; after one nothing of that call is kept.
+look at, and the segment keeps its whole records; where the disk has no room for that, it stays as it is, and whoever
+reads it passes over the damage. All methods raise OSError; after one nothing of that call is kept.
 """
 
 import contextlib
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -17,36 +19,47 @@ from typing import Final
 import structlog
 
 from proxy import durable
-from proxy.core.record import RecordError, Scan, frame, scan
+from proxy.core.cursor import Position, points_into
+from proxy.core.frames import START, RecordError, Scan, frame, scan
 
 _log: Final = structlog.get_logger()
 
 _ASIDE_SUFFIX: Final = ".torn"
 _ASIDE_FILES: Final = 8  # a crash makes one at most; older ones go, so that a crash loop cannot fill the disk
-_FOLDER_MODE: Final = 0o700
 
 Take = Callable[[int, bytes], None]
 """Gets each whole record at opening, with its segment's number; raises RecordError where it cannot read the record."""
 
 
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """What a segment holds from some offset on: each whole record with the offset behind it, and what is none."""
+
+    records: tuple[tuple[int, bytes], ...]
+    damaged: bytes
+
+
 class SegmentLog:
     """The log of one folder, which is made where it is missing.
 
-    `take` is called with every record that is there, oldest first. `torn_bytes` counts what was moved aside.
+    `take` is called with every record that is there and not done, oldest first; `cursor` tells what is done, and does
+    not count where it cannot be of this log. `begin` is the offset of the first record of the oldest segment that is
+    not done. `torn_bytes` counts what was moved aside.
     """
 
-    def __init__(self, folder: Path, suffix: str, take: Take) -> None:
+    def __init__(self, folder: Path, suffix: str, take: Take, cursor: Position | None = None) -> None:
+        self.begin = 0
         self.torn_bytes = 0
         self._folder = folder
         self._suffix = suffix
         self._sizes: dict[int, int] = {}
         self._fd: int | None = None
-        folder.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+        durable.make_folder(folder)
         self._clear_temporaries()
-        for seq in self._numbers(suffix):
-            self._recover(seq, take)
+        self._recover_all(take, cursor)
         self._forget_asides()
-        self._next = 1 + max((*self._numbers(suffix), *self._numbers(_ASIDE_SUFFIX)), default=0)
+        numbers = (*self._numbers(suffix), *self._numbers(_ASIDE_SUFFIX), 0 if cursor is None else cursor.seq)
+        self._next = 1 + max(numbers, default=0)  # behind the cursor too: nothing new may ever look done
 
     @property
     def sizes(self) -> Mapping[int, int]:
@@ -76,16 +89,78 @@ class SegmentLog:
         if fd is not None:
             os.close(fd)
 
-    def drop(self, seq: int) -> None:
-        """Forget a segment with all its records."""
+    def cut(self, seq: int, size: int) -> None:
+        """Forget the records of a segment that begin at `size` or later; it is not appended to any more."""
         if seq == self.current:
             self.roll()
-        durable.remove(self._path(seq))
+        durable.cut(self._path(seq), size)
+        self._sizes[seq] = size
+
+    def drop(self, seq: int) -> None:
+        """Forget a segment with all its records. After a crash of the machine it may be there again."""
+        if seq == self.current:
+            self.roll()
+        self._path(seq).unlink(missing_ok=True)
         del self._sizes[seq]
+        with contextlib.suppress(OSError):
+            durable.sync_folder(self._folder)
 
     def read(self, seq: int) -> tuple[bytes, ...]:
         """The records of a segment, in the order in which they were appended."""
         return tuple(payload for _, payload in scan(self._path(seq).read_bytes()).records)
+
+    def scan(self, seq: int) -> Scan:
+        """What a segment holds, and where."""
+        return scan(self._path(seq).read_bytes())
+
+    def read_at(self, seq: int, spans: Sequence[tuple[int, int]]) -> list[bytes]:
+        """The records that lie from the first to before the second offset of each span; damaged ones are left out."""
+        records: list[bytes] = []
+        with self._path(seq).open("rb") as file:
+            for begin, end in spans:
+                file.seek(begin)
+                records += [payload for _, payload in scan(file.read(end - begin)).records]
+        return records
+
+    def rewrite(self, seq: int, frames: bytes) -> None:
+        """The segment holds these frames and no others; it is not appended to any more.
+
+        Where only the folder could not be synced, the new bytes stand, and a crash of the machine may bring back the
+        old ones.
+        """
+        if seq == self.current:
+            self.roll()
+        path = self._path(seq)
+        before = path.stat().st_ino
+        try:
+            durable.replace(path, frames)
+        except OSError:
+            if path.stat().st_ino == before:
+                raise
+        self._sizes[seq] = len(frames)
+
+    def read_from(self, seq: int, offset: int) -> Rest:
+        """What a segment holds from the offset on, where a record begins; a file that is gone holds nothing."""
+        try:
+            with self._path(seq).open("rb") as file:
+                file.seek(offset)
+                data = file.read(self._sizes[seq] - offset)
+        except FileNotFoundError:
+            return Rest((), b"")
+        found = scan(data)
+        payloads = (payload for _, payload in found.records)
+        ends = (offset + end for end in found.ends)
+        return Rest(tuple(zip(ends, payloads, strict=True)), found.damaged(data))
+
+    def set_aside(self, seq: int, damaged: bytes) -> None:
+        """Keep bytes of a segment that are no record in a file of their own, for a person to look at."""
+        aside = self._path(seq, _ASIDE_SUFFIX)
+        there = aside.read_bytes() if aside.exists() else b""
+        if not there.endswith(damaged):  # a crash came between this and what follows it
+            durable.replace(aside, there + damaged)
+        self.torn_bytes += len(damaged)
+        _log.warning("segment damaged", path=str(self._path(seq)), moved_aside=str(aside), torn_bytes=len(damaged))
+        self._forget_asides()
 
     def _path(self, seq: int, suffix: str | None = None) -> Path:
         return self._folder / f"{seq:020d}{suffix or self._suffix}"
@@ -113,10 +188,25 @@ class SegmentLog:
                 del self._sizes[seq]
                 durable.remove(self._path(seq))
 
-    def _recover(self, seq: int, take: Take) -> None:
+    def _recover_all(self, take: Take, cursor: Position | None) -> None:
+        sizes = {seq: self._path(seq).stat().st_size for seq in self._numbers(self._suffix)}
+        if cursor is not None and not points_into(cursor, sizes):
+            _log.warning("cursor is not of this log: begins at the oldest segment", folder=str(self._folder))
+            cursor = None
+        for seq in sizes:
+            if cursor is not None and seq < cursor.seq:
+                self._path(seq).unlink(missing_ok=True)
+            else:
+                self._recover(seq, take, cursor.offset if cursor is not None and seq == cursor.seq else 0)
+
+    def _recover(self, seq: int, take: Take, offset: int) -> None:
         path = self._path(seq)
         data = path.read_bytes()
-        found = scan(data)
+        if offset < len(data) and not data.startswith(START, offset):
+            _log.warning("cursor is at no record: begins with the segment", path=str(path))
+            offset = 0
+        rest = data[offset:]
+        found = scan(rest)
         whole: list[bytes] = []
         unread: list[bytes] = []
         for _, payload in found.records:
@@ -127,19 +217,24 @@ class SegmentLog:
                 unread.append(frame(payload))
             else:
                 whole.append(frame(payload))
-        if unread or found.damage or found.torn_at is not None:
-            self._set_aside(seq, _damaged(data, found) + b"".join(unread))
-            durable.replace(path, b"".join(whole))
+        damaged = found.damaged(rest) + b"".join(unread)
+        if damaged and not self._put_right(seq, data[:offset] + b"".join(whole), damaged) and not whole:
+            return
         if whole:
             self._sizes[seq] = path.stat().st_size
+            self.begin = offset or self.begin
         else:
             durable.remove(path)
 
-    def _set_aside(self, seq: int, damaged: bytes) -> None:
-        aside = self._path(seq, _ASIDE_SUFFIX)
-        durable.replace(aside, damaged)
-        self.torn_bytes += len(damaged)
-        _log.warning("segment damaged", path=str(self._path(seq)), moved_aside=str(aside), torn_bytes=len(damaged))
+    def _put_right(self, seq: int, whole: bytes, damaged: bytes) -> bool:
+        """Leave a damaged segment with its whole records only; what is done stands before them, so none is moved."""
+        try:
+            self.set_aside(seq, damaged)
+            durable.replace(self._path(seq), whole)
+        except OSError as error:
+            _log.error("damage stays where it is", path=str(self._path(seq)), error=str(error))
+            return False
+        return True
 
     def _forget_asides(self) -> None:
         for seq in self._numbers(_ASIDE_SUFFIX)[:-_ASIDE_FILES]:
@@ -149,10 +244,3 @@ class SegmentLog:
         """Remove what a crash within `durable.replace` left; no other name begins with a dot here."""
         for path in self._folder.glob(".*"):
             durable.remove(path)
-
-
-def _damaged(data: bytes, found: Scan) -> bytes:
-    spans = [data[begin:end] for begin, end in found.damage]
-    if found.torn_at is not None:
-        spans.append(data[found.torn_at :])
-    return b"".join(spans)

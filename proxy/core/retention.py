@@ -8,6 +8,8 @@ SEGMENTS_PER_LIMIT: Final = 8
 """A log is cut into about so many segments, so that dropping one costs an eighth of what may be kept."""
 MAX_SEGMENT_BYTES: Final = 16 << 20
 """A segment is read into memory as a whole when it is opened."""
+MAX_QUEUE_SEGMENT_BYTES: Final = 4 << 20
+"""The oldest segment of a queue stays in memory while it is worked off, that of each tenant in trouble."""
 
 DropReason = Literal["full", "age"]
 
@@ -28,6 +30,18 @@ class Keep:
     def segment_ms(self) -> int:
         """The time after which the next segment is begun."""
         return max(1, self.age_ms // SEGMENTS_PER_LIMIT)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueKeep(Keep):
+    """What the queue of one tenant may hold, and whether what comes when it is full is refused."""
+
+    full: Literal["drop_oldest", "refuse"]
+
+    @property
+    def segment_bytes(self) -> int:
+        """The size at which the next segment is begun."""
+        return max(1, min(self.bytes // SEGMENTS_PER_LIMIT, MAX_QUEUE_SEGMENT_BYTES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +68,13 @@ def surplus(held: Sequence[Held], keep: Keep, now_ms: int, incoming_bytes: int =
         drops.append((segment.seq, "full"))
         total -= segment.size
     return drops
+
+
+def beyond(sizes: Sequence[int], limit: int) -> int:
+    """How many of the first must go so that the others are `limit` bytes at most, together."""
+    total = sum(sizes)
+    for at, size in enumerate(sizes):
+        if total <= limit:
+            return at
+        total -= size
+    return len(sizes)
