@@ -25,15 +25,14 @@ class Futures(Protocol):
 class Batch:
     """Made with the number of parts that will be settled; `wait` ends with the last of them.
 
-    `attempt` is the sender's `Retry-Attempt`, passed on. `troubles` are the parts that were not delivered, so far.
-    `given_up` tells that its sender was told to send again: what has not gone out yet need not.
+    `attempt` is the sender's `Retry-Attempt`, passed on. `troubles` are the parts, so far, that were neither delivered
+    nor made durable.
     """
 
-    __slots__ = ("_done", "_open", "attempt", "given_up", "troubles")
+    __slots__ = ("_done", "_open", "attempt", "troubles")
 
     def __init__(self, loop: Futures, parts: int, attempt: int = 0) -> None:
         self.attempt = attempt
-        self.given_up = False
         self.troubles: list[Trouble] = []
         self._open = parts
         self._done: asyncio.Future[None] = loop.create_future()
@@ -50,7 +49,7 @@ class Batch:
         await asyncio.shield(self._done)
 
     def delivered(self) -> None:
-        """One part is delivered."""
+        """One part is delivered, or durable in the queue of its tenant."""
         self._open -= 1
         if not self._open:
             self._done.set_result(None)

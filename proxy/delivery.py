@@ -1,11 +1,13 @@
-"""The lanes of all tenants: made when a tenant gets its first part, kept as long as its endpoint stays as it is.
+"""The lanes of all tenants: made when a tenant gets its first part or has something queued, and kept from then on.
 
 A tenant whose endpoint changed goes on in its lane, so that order is kept, with another upstream. One that is gone
-loses its lane: what that had in hand is drained for a moment, and the rest is told to its senders as retryable.
+keeps its lane too, but nothing is sent: what that had in hand is parked, and waits in the queue for the tenant to be
+configured again, or for somebody to drop it.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+import random
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -14,19 +16,25 @@ from proxy.batch import Batch
 from proxy.configured import Configured
 from proxy.core.books import Books
 from proxy.core.outcome import Outcome, Refusal, Retryable
+from proxy.core.pieces import fitting
 from proxy.core.wire import Part
 from proxy.embedded import EmbeddedUpstream
 from proxy.endpoints import Embedded, Target, make_target
-from proxy.lane import Common, Lane, Upstream
+from proxy.group import GROUP_BYTES, GROUP_SAMPLES
+from proxy.lane import Common, Lane
+from proxy.outlet import Means, Outlet
 from proxy.pacer import Pacer
+from proxy.queues import Queues
+from proxy.road import Observer, Road, Upstream
 from proxy.upstream import HttpUpstream
+from proxy.watch import Watch
 from store import store_path
 
 ANSWER_SECONDS: Final = 20.0
 """A sender gives up at 30 s and sends again; it is answered before that (remote-write facts R5)."""
 
 DRAIN_SECONDS: Final = 5.0
-"""How long a lane may finish what it has in hand when it is closed."""
+"""How long lanes may finish what they have in hand when all is closed; then it is parked."""
 
 _UNANSWERED: Final = Retryable("unanswered")
 
@@ -57,60 +65,74 @@ class _Ways:
 
 
 class Delivery:
-    """Sends parts through the lanes of their tenants."""
+    """Sends parts through the lanes of their tenants; `start` begins with what their queues hold."""
 
-    def __init__(self, configured: Configured, books: Books, observe: Callable[[str, str, float], None]) -> None:
+    def __init__(
+        self, configured: Configured, books: Books, queues: Queues, observe: Callable[[str, str, float], None]
+    ) -> None:
+        loop = self._loop = asyncio.get_running_loop()
         self._data_dir = Path(configured.settings.proxy.data_dir)
         self._ways = _Ways(configured)
+        self._tenancy = configured.tenancy
         self._books = books
-        self._loop = asyncio.get_running_loop()
-        self._common = Common(Pacer(self._loop), observe)
+        self._queues = queues
+        observer = Observer(observe)
+        means = Means(loop, books, random.random, observer.clock, observer.now_ms)
+        self._watch = Watch(loop, _patience(configured))
+        self._common = Common(Pacer(loop), self._watch, observer, means)
         self._lanes: dict[str, Lane] = {}
-        self._closing: set[asyncio.Task[None]] = set()
         self._open_books(configured)
+
+    def start(self) -> None:
+        """Work off what the queues hold of tenants that are configured."""
+        for tenant_id, queue in self._queues.all().items():
+            if queue.records and tenant_id not in self._lanes and self._tenancy.tenant(tenant_id) is not None:
+                self._lane(tenant_id)
 
     def send(self, parts: Sequence[Part], attempt: int) -> Batch | None:
         """Put each part into its tenant's lane; None where there is none. `attempt` is the sender's `Retry-Attempt`."""
         if not parts:
             return None
-        batch = Batch(self._loop, len(parts), attempt)
-        for part in parts:
+        fit = [each for part in parts for each in fitting(part, GROUP_BYTES, GROUP_SAMPLES)]
+        batch = Batch(self._loop, len(fit), attempt)
+        for part in fit:
             lane = self._lanes.get(part.tenant) or self._lane(part.tenant)
             part.batch = batch
             lane.put(part)
         return batch
 
+    def waiting(self) -> Mapping[str, str]:
+        """The tenants whose new parts go to their queues, and why."""
+        return {tenant_id: lane.waits_for for tenant_id, lane in self._lanes.items() if lane.waits_for}
+
     def reconfigure(self, configured: Configured) -> None:
         """Go on with another configuration; connections of endpoints that are the same stay."""
         before, self._ways = self._ways, _Ways(configured)
+        gone_before, self._tenancy = self._tenancy, configured.tenancy
+        self._watch.patience_seconds = _patience(configured)
         self._open_books(configured)
-        for tenant_id in list(self._lanes):
+        for tenant_id, lane in self._lanes.items():
             if configured.tenancy.tenant(tenant_id) is None:
-                self._retire(self._lanes.pop(tenant_id))
+                lane.halt()
+            elif gone_before.tenant(tenant_id) is None:
+                lane.resume(*self._way(tenant_id))
             elif before.identity(tenant_id) != self._ways.identity(tenant_id):
-                self._lanes[tenant_id].replace(*self._way(tenant_id))
+                lane.replace(*self._way(tenant_id))
+        self.start()
 
     async def close(self) -> None:
-        """Finish what is in hand, for DRAIN_SECONDS at most, and close all lanes."""
-        lanes, self._lanes = list(self._lanes.values()), {}
-        for lane in lanes:
-            self._retire(lane)
-        if self._closing:
-            await asyncio.wait(self._closing)
+        """Finish what is in hand, for DRAIN_SECONDS at most, park the rest, and close all lanes."""
+        await asyncio.gather(*(_finish(lane) for lane in self._lanes.values()))
 
     def _open_books(self, configured: Configured) -> None:
         """Let every declared tenant be in the metrics, from 0 on."""
         for tenant in configured.settings.tenants:
             self._books.tenant(tenant.id)
 
-    def _retire(self, lane: Lane) -> None:
-        task = self._loop.create_task(_drain(lane))
-        self._closing.add(task)
-        task.add_done_callback(self._closing.discard)
-
     def _lane(self, tenant_id: str) -> Lane:
-        lane = Lane(tenant_id, *self._way(tenant_id), self._books.tenant(tenant_id), self._common)
-        self._lanes[tenant_id] = lane
+        road = Road(tenant_id, *self._way(tenant_id), self._common.observer)
+        outlet = Outlet(road, self._queues.queue(tenant_id), self._books.tenant(tenant_id))
+        lane = self._lanes[tenant_id] = Lane(outlet, self._common)
         return lane
 
     def _way(self, tenant_id: str) -> tuple[Upstream, Refusal]:
@@ -124,11 +146,9 @@ class Delivery:
 
 
 async def outcomes(batch: Batch | None) -> list[tuple[str, Outcome]]:
-    """How the parts of a request ended that were not delivered, ANSWER_SECONDS after this is called at the latest.
+    """How the parts of a request ended that were neither delivered nor parked, after ANSWER_SECONDS at the latest.
 
-    Parts still under way by then are told as retryable. What is in a request by then may be delivered later, and its
-    sender sends it once more, which no store minds; what still waits is given up, or a store that hangs would gather in
-    its lane whatever its senders send again and again.
+    Parts wait longer than `park_after` only where the disk does not answer: they are told as retryable.
     """
     if batch is None:
         return []
@@ -136,16 +156,22 @@ async def outcomes(batch: Batch | None) -> list[tuple[str, Outcome]]:
         async with asyncio.timeout(ANSWER_SECONDS):
             await batch.wait()
     except TimeoutError:
-        batch.given_up = True
-        return [*((trouble.tenant, trouble.outcome) for trouble in batch.troubles), ("some", _UNANSWERED)]
+        return [*((trouble.tenant, trouble.outcome) for trouble in batch.troubles), ("the disk", _UNANSWERED)]
     return [(trouble.tenant, trouble.outcome) for trouble in batch.troubles]
 
 
-async def _drain(lane: Lane) -> None:
-    try:
-        async with asyncio.timeout(DRAIN_SECONDS):
-            await lane.drain()
-    except TimeoutError:
-        pass
-    finally:
-        lane.close()
+def _patience(configured: Configured) -> float:
+    return configured.settings.proxy.delivery.park_after / 1000
+
+
+async def _finish(lane: Lane) -> None:
+    for last in (False, True):
+        try:
+            async with asyncio.timeout(DRAIN_SECONDS):
+                await lane.drain()
+        except TimeoutError:
+            if not last:
+                lane.park_all()
+        else:
+            break
+    lane.close()

@@ -1,279 +1,284 @@
 """Lanes: the way of each tenant's parts to its upstream, one request in flight, in the order in which they came.
 
-A lane takes parts (`put`), never waits and never makes a task, a future or a timer of its own. While a request is in
-flight the next parts gather in groups; a group is one request, and holds parts that follow each other and have one
-(cluster, replica) pair, because a store that removes the duplicates of a highly available sender looks at a request's
-first series only. When the reply comes, each part of the request is settled with its batch, once, and the next group
-goes out. The parts of an upstream whose 400 refuses a whole request travel alone.
+A lane takes parts (`put`), never waits and makes no task. While a request is in flight the next parts gather in groups;
+a group is one request, of parts that follow each other and are of one lot (`group.lot_of`). When the reply comes, each
+part of the request is settled with its batch, once, and the next group goes out. This is the way of an upstream that
+takes what it is sent, in time; everything else is `trouble`.
 
-All lanes share a pacer. A quiet lane sends in the loop's next round, so that what is put in this round goes together.
-A crowded one (its last request, a moment ago, bore several parts) is held for some milliseconds, so that more gathers.
+All lanes share a pacer and a watch. A quiet lane sends in the loop's next round, so that what is put in this round goes
+together. A crowded one (its last request, a moment ago, bore several parts) is held for some milliseconds, so that more
+gathers. What is not answered in time is parked by the watch.
 
-To stop: `drain` settles what is in hand by waiting, `close` at once, as retryable. A closed lane takes no parts.
+To stop: `drain` settles what is in hand by waiting, `park_all` makes it durable, `close` ends it.
 """
 
 import asyncio
-import time
 from collections import deque
-from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
-import structlog
-
-from proxy.clock import now_ms
-from proxy.core.books import TenantBooks
-from proxy.core.outcome import DELIVERED, Delivered, Outcome, Refusal, Refused, Reply, Retryable, judge
+from proxy.core.outcome import DELIVERED, Outcome, Refusal, Refused, Retryable, is_too_old
 from proxy.core.wire import Part
+from proxy.group import Group, lot_of
+from proxy.outlet import Means, Outlet
 from proxy.pacer import Pacer
+from proxy.road import Observer, Upstream
+from proxy.trouble import Trouble
+from proxy.watch import Watch
 
-_log: Final = structlog.get_logger()
-
-GROUP_BYTES: Final = 4 << 20
-"""Uncompressed bytes of a request after which no further part joins: an eighth of what Prometheus takes (32 MiB)."""
-GROUP_SAMPLES: Final = 10_000
-"""Samples likewise: what vmagent sends at once, below the burst that Cortex and Mimir allow a tenant (50,000)."""
 BUSY_SECONDS: Final = 0.100
 """A crowded lane is held only if its last request ended so recently."""
 
+HAND_BYTES: Final = 16 << 20
+"""What a lane may have in hand before it is parked, however short it has waited: four requests."""
+
+_SPLITTABLE: Final = frozenset({"upstream_400", "upstream_413"})
 _STOPPED: Final = Retryable("stopping")
-_GIVEN_UP: Final = Retryable("unanswered")
-_INTERNAL: Final = Reply(0, error="internal")
-
-
-class Upstream(Protocol):
-    """Where a lane sends."""
-
-    def encode(self, message: bytes) -> bytes:
-        """A WriteRequest 1.0 in the form that `post` takes."""
-
-    def post(self, body: bytes, attempt: int, on_reply: Callable[[Reply], None]) -> None:
-        """Send, and call `on_reply` once, not before this returns; one request at a time."""
-
-    def close(self) -> None:
-        """Let go of everything; a request in flight is still told, as an error or as it ends."""
+_TOO_OLD: Final = Refused("too_old", 400)
 
 
 @dataclass(frozen=True, slots=True)
 class Common:
-    """What all lanes of a proxy share.
-
-    `observe` is told each reply: tenant, code, seconds. `clock` counts seconds and never steps back, `now_ms` is the
-    time since the epoch.
-    """
+    """What all lanes of a proxy share."""
 
     pacer: Pacer
-    observe: Callable[[str, str, float], None]
-    clock: Callable[[], float] = time.monotonic
-    now_ms: Callable[[], int] = now_ms
-
-
-class _Group:
-    """The parts of one request; `attempt` is that of the first."""
-
-    __slots__ = ("attempt", "made", "pair", "parts", "samples", "size")
-
-    def __init__(self, pair: Hashable, attempt: int) -> None:
-        self.pair = pair
-        self.attempt = attempt
-        self.parts: list[Part] = []
-        self.samples = 0
-        self.made = 0
-        self.size = 0
-
-    def let_go(self) -> list[Part]:
-        """Be without the parts that were given up; these."""
-        gone = [part for part in self.parts if part.batch.given_up]
-        if gone:
-            self.parts = [part for part in self.parts if not part.batch.given_up]
-            self.samples -= sum(part.samples for part in gone)
-            self.made -= sum(part.made for part in gone)
-        return gone
+    watch: Watch
+    observer: Observer
+    means: Means
 
 
 class Lane:
-    """The lane of one tenant to one upstream. `refusal` is what that upstream's 400 means."""
+    """The lane of one tenant to its outlet; begins with what the queue holds."""
 
     __slots__ = (
-        "_alone",
         "_books",
         "_closed",
         "_common",
         "_crowded",
         "_drained",
-        "_ended_at",
         "_flying",
         "_groups",
-        "_reason",
-        "_refusal",
-        "_retired",
+        "_outlet",
+        "_road",
         "_scheduled",
-        "_sent_at",
-        "_sent_refusal",
         "_tail",
-        "_upstream",
+        "_trouble",
+        "_watched",
         "tenant",
     )
 
-    def __init__(self, tenant: str, upstream: Upstream, refusal: Refusal, books: TenantBooks, common: Common) -> None:
-        self.tenant = tenant
-        self._upstream = upstream
-        self._refusal: Refusal = refusal
-        self._books = books
+    def __init__(self, outlet: Outlet, common: Common) -> None:
+        self.tenant = outlet.road.tenant
+        self._outlet = outlet
+        self._road = outlet.road
+        self._books = outlet.books
         self._common = common
-        self._alone = refusal == "whole"
-        self._groups: deque[_Group] = deque()
-        self._tail: _Group | None = None  # the last group, while parts may join it
-        self._flying: _Group | None = None
+        self._groups: deque[Group] = deque()
+        self._tail: Group | None = None  # the last group, while parts may join it
+        self._flying: Group | None = None
+        self._trouble: Trouble | None = None
         self._scheduled = False  # the pacer will call `send`
+        self._watched = False  # the watch will call `look`
         self._crowded = False
         self._closed = False
-        self._sent_at = 0.0
-        self._sent_refusal: Refusal = refusal
-        self._ended_at = 0.0
-        self._retired: Upstream | None = None  # bears the request in flight, and is closed with its reply
-        self._reason = ""  # of the trouble that was logged last, so that each kind is logged once
         self._drained: asyncio.Future[None] | None = None
+        if outlet.queue.records:
+            self._in_trouble().go_on()
+
+    @property
+    def waits_for(self) -> str:
+        """Why what is new goes to the queue: how the last request failed; empty where it does not."""
+        trouble = self._trouble
+        return (self._road.reason or "backlog") if trouble is not None and trouble.open else ""
 
     def put(self, part: Part) -> None:
         """Take a part; its batch is told what became of it."""
         if self._closed:
             part.batch.settle(self.tenant, part, _STOPPED)
             return
+        trouble = self._trouble
+        if trouble is not None and trouble.open:
+            trouble.put(part)
+            return
+        lot = lot_of(part)
         group = self._tail
-        samples = part.samples
-        size = part.size
-        if (
-            group is None
-            or group.pair != part.pair
-            or group.samples + samples > GROUP_SAMPLES
-            or group.size + size > GROUP_BYTES
-        ):
-            group = _Group(part.pair, part.batch.attempt)
+        if group is None or group.lot != lot or not group.has_room(part):
+            group = self._tail = Group(lot, part.batch.attempt, self._common.observer.clock())
             self._groups.append(group)
-            self._tail = None if self._alone else group
-        group.parts.append(part)
-        group.samples += samples
-        group.size += size
-        if part.made:
-            group.made += part.made
-        if self._flying is None and not self._scheduled:
+        group.add(part)
+        if self._flying is None and not self._scheduled and trouble is None:
             self._schedule()
-
-    def replace(self, upstream: Upstream, refusal: Refusal) -> None:
-        """Send to another upstream from the next request on, in order; the old one is closed when it is done."""
-        if self._flying is None:
-            self._upstream.close()
-        elif self._retired is None:
-            self._retired = self._upstream
-        else:  # replaced twice under one request: the one between has sent nothing
-            self._upstream.close()
-        self._upstream = upstream
-        self._refusal = refusal
-        self._alone = refusal == "whole"
-        self._tail = None
 
     def send(self) -> None:
         """Send the next group; the pacer calls this, once for each time that the lane asked for it."""
         self._scheduled = False
-        group = self._next()
-        if group is None:  # closed meanwhile, or all given up
+        if self._trouble is not None or not self._groups:  # parked or closed meanwhile
             self._wake()
             return
-        self._flying = group
-        self._sent_at = self._common.clock()
-        self._sent_refusal = self._refusal
-        try:
-            pieces: list[bytes] = []
-            for part in group.parts:
-                pieces += part.chunks
-            message = b"".join(pieces)
-            self._upstream.post(self._upstream.encode(message), group.attempt, self._on_reply)
-        except Exception:  # noqa: BLE001 - the outermost frame of a callback that serves all lanes: a defect stays here
-            _log.exception("lane failed", tenant=self.tenant)
-            self._on_reply(_INTERNAL)
+        group = self._flying = self._groups.popleft()
+        if group is self._tail:
+            self._tail = None
+        self._road.post(group.message(), group.attempt, self._on_outcome)
 
-    def _next(self) -> _Group | None:
-        """The next group, without the parts that were given up: these are settled, and so memory is bounded."""
-        while self._groups:
-            group = self._groups.popleft()
-            if group is self._tail:
-                self._tail = None
-            for part in group.let_go():
-                part.batch.settle(self.tenant, part, _GIVEN_UP)
-            if group.parts:
-                return group
-        return None
+    def look(self, patience_seconds: float) -> bool:
+        """Park what has not been answered for so long; whether there is anything left to look after."""
+        since = self._waiting_since()
+        if since is None:
+            self._watched = False
+            return False
+        in_hand = sum(group.size for group in self._groups)
+        if in_hand > HAND_BYTES or self._common.observer.clock() - since >= patience_seconds:
+            self.park_all()
+        return True
+
+    def _waiting_since(self) -> float | None:
+        """When the oldest part came that a sender waits for."""
+        if self._flying is not None:
+            return self._flying.since
+        since = self._trouble.waiting_since if self._trouble is not None else None
+        return self._groups[0].since if since is None and self._groups else since
+
+    def replace(self, upstream: Upstream, refusal: Refusal) -> None:
+        """Send to another upstream from the next request on, in order; the old one is closed when it is done."""
+        self._road.replace(upstream, refusal)
+        if self._trouble is not None:
+            self._trouble.hurry()
+
+    # -- the end -------------------------------------------------------------------------------------------------------
 
     async def drain(self) -> None:
-        """Take no more parts, and return when all in hand are settled; the caller bounds the wait, then closes."""
+        """Take no more parts, and return when all in hand are settled; the caller bounds the wait."""
         self._closed = True
-        if self._flying is not None or self._groups:
+        if self._trouble is not None:
+            self._trouble.close()
+        if not self._at_rest:
             self._drained = asyncio.get_running_loop().create_future()
             await self._drained
 
-    def close(self) -> None:
-        """Take no more parts, settle all in hand as retryable, and close the upstream."""
+    def park_all(self) -> None:
+        """Make durable what is in hand, whatever becomes of it meanwhile."""
+        flying = self._flying if self._flying is not None and not self._flying.metadata else None
+        if flying is not None:
+            self._flying = None
+        trouble = self._in_trouble()
+        trouble.park(flying)
+        if self._closed:
+            trouble.close()
+
+    def halt(self) -> None:
+        """Its tenant is configured no more: park what is in hand, send nothing, until `resume`."""
         self._closed = True
-        self._tail = None
-        while self._groups:
-            self._settle(self._groups.popleft(), _STOPPED)
-        self._upstream.close()
-        if self._retired is not None:
-            self._retired.close()
+        if self._flying is not None or self._groups or self._trouble is not None:
+            self.park_all()
+        self._road.close()
+
+    def resume(self, upstream: Upstream, refusal: Refusal) -> None:
+        """Its tenant is configured again."""
+        self._closed = False
+        if self._outlet.queue.records:
+            self._in_trouble()
+        self.replace(upstream, refusal)
+
+    def close(self) -> None:
+        """Take no more parts, settle what waits in memory as retryable, and close the upstream."""
+        self._closed = True
+        for group in self.let_go():
+            for part in group.parts:
+                part.batch.settle(self.tenant, part, _STOPPED)
+        self._road.close()
         self._wake()
+
+    # -- the lane as its trouble sees it -------------------------------------------------------------------------------
+
+    def let_go(self) -> list[Group]:
+        """The groups that wait in memory, which are not the lane's any more."""
+        groups = list(self._groups)
+        self._groups.clear()
+        self._tail = None
+        return groups
+
+    def recovered(self) -> None:
+        """The trouble is over: go on with what came meanwhile."""
+        self._trouble = None
+        self._next()
+        self._wake()
+
+    def rested(self) -> None:
+        """Something ended that `drain` may have waited for."""
+        self._wake()
+
+    # -- the rest ------------------------------------------------------------------------------------------------------
+
+    def _next(self) -> None:
+        if self._groups and not self._scheduled:
+            self._schedule()
 
     def _schedule(self) -> None:
-        self._scheduled = True
-        if self._crowded and self._common.clock() - self._ended_at < BUSY_SECONDS:
-            self._common.pacer.hold(self)
-        else:
-            self._common.pacer.soon(self)
-
-    def _on_reply(self, reply: Reply) -> None:
-        group, self._flying = self._flying, None
-        if group is None:
-            return
         common = self._common
-        self._ended_at = common.clock()
-        self._crowded = len(group.parts) > 1
-        common.observe(self.tenant, reply.code, self._ended_at - self._sent_at)
-        outcome = judge(reply, self._sent_refusal, common.now_ms())
-        self._tell(reply, outcome)
-        self._settle(group, outcome)
-        if self._retired is not None:
-            self._retired.close()
-            self._retired = None
-        if self._groups:
-            self._schedule()
-        self._wake()
+        self._scheduled = True
+        if self._crowded and common.observer.clock() - self._road.ended_at < BUSY_SECONDS:
+            common.pacer.hold(self)
+        else:
+            common.pacer.soon(self)
+        if not self._watched:
+            self._watched = True
+            common.watch.over(self)
 
-    def _settle(self, group: _Group, outcome: Outcome) -> None:
-        """Count a group and tell its batches; what is retryable goes back to its senders, uncounted (design 6)."""
+    def _on_outcome(self, outcome: Outcome, said: bytes) -> None:
+        group, self._flying = self._flying, None
+        if group is None:  # parked in flight
+            if self._trouble is not None:
+                self._trouble.answered(outcome, said)
+            self._wake()
+            return
+        self._crowded = len(group.parts) > 1
         if outcome is DELIVERED:
-            self._books.parts += group.samples
-            self._books.made += group.made
-            self._books.delivered += group.samples
+            self._delivered(group)
+        elif group.metadata:
+            self._common.means.books.metadata["dropped"] += group.metadata
             for part in group.parts:
                 part.batch.delivered()
-            return
-        if isinstance(outcome, Refused):
-            self._books.made += group.made
-            self._books.drop(outcome.reason, group.samples)
+        elif isinstance(outcome, Refused) and outcome.reason not in _SPLITTABLE:
+            self._refused(group, _TOO_OLD if group.replay and is_too_old(said) else outcome)
+        else:
+            self._in_trouble().begin(group, outcome, said)
+        if self._trouble is not None:
+            self._trouble.go_on()
+        else:
+            self._next()
+        self._wake()
+
+    def _delivered(self, group: Group) -> None:
+        self._books.deliver(group.samples)
+        self._books.made += group.made
+        counts = self._common.means.books
+        if group.exemplars:
+            counts.exemplars["delivered"] += group.exemplars
+        if group.metadata:
+            counts.metadata["delivered"] += group.metadata
+        for part in group.parts:
+            part.batch.delivered()
+
+    def _refused(self, group: Group, outcome: Refused) -> None:
+        self._books.made += group.made
+        self._books.drop(outcome.reason, group.samples)
+        self._common.means.books.exemplars["dropped"] += group.exemplars
         for part in group.parts:
             part.batch.settle(self.tenant, part, outcome)
 
-    def _tell(self, reply: Reply, outcome: Outcome) -> None:
-        """Log each kind of trouble when it begins, with what the upstream said; that text goes nowhere else."""
-        reason = "" if isinstance(outcome, Delivered) else outcome.reason
-        if reason and reason != self._reason:
-            said = reply.body.decode("utf-8", "replace")
-            _log.warning("upstream in trouble", tenant=self.tenant, reason=reason, said=said)
-        elif not reason and self._reason:
-            _log.info("upstream recovered", tenant=self.tenant)
-        self._reason = reason
+    def _in_trouble(self) -> Trouble:
+        if self._trouble is None:
+            self._trouble = Trouble(self._outlet, self._common.means, self)
+        return self._trouble
+
+    @property
+    def _at_rest(self) -> bool:
+        trouble = self._trouble
+        return (
+            self._flying is None and not self._groups and not self._road.busy and (trouble is None or trouble.at_rest)
+        )
 
     def _wake(self) -> None:
         drained = self._drained
-        if drained is not None and not drained.done() and self._flying is None and not self._groups:
+        if drained is not None and not drained.done() and self._at_rest:
             drained.set_result(None)

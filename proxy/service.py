@@ -2,9 +2,10 @@
 
 Everything runs in one event loop. The intake decides, lanes deliver, the quarantine writes; nothing else changes state.
 
-- Start: the data folder's lock, the quarantine (reads what it holds), then the ownership files (so that the first
-  sample finds its owner), then the port, which is the server's.
-- Stop: not ready; the server lets requests finish; then lanes are closed, then the quarantine.
+- Start: the data folder's lock, the quarantine and the queues (which read what they hold), then the ownership files (so
+  that the first sample finds its owner), then the lanes of what is queued, then the port, which is the server's.
+- Stop: not ready; the server lets requests finish; then lanes are closed (what they have in hand is parked), then the
+  queues, then the quarantine.
 - Reload: everything is read, parsed, compiled and checked before anything is changed; then all of it changes at once,
   between two requests.
 """
@@ -21,37 +22,33 @@ from config.problems import ConfigError
 from config.redacted import redacted
 from config.settings import Settings
 from ownership import Changes, Fleet
-from proxy.batch import Batch
 from proxy.clock import now_ms
 from proxy.configured import Configured, configure
 from proxy.core import wire
-from proxy.core.books import Books
 from proxy.core.errors import RequestError, StorageError
 from proxy.core.explain import explain_lines
 from proxy.core.gathering import Moment, Taken
 from proxy.core.intake import Intake
 from proxy.core.metadata import Metadata
-from proxy.core.outcome import Outcome, Refused
+from proxy.core.outcome import Outcome
 from proxy.core.owners import OwnersQuery, OwnerView, owners_at
 from proxy.core.record import QuarantineRecord
-from proxy.core.retention import Keep
 from proxy.core.senders import Sender, Senders
 from proxy.core.series_cache import CacheBudget
 from proxy.core.sorter import Limits
 from proxy.core.times import parse_time
-from proxy.data_dir import DataDir
 from proxy.delivery import Delivery, outcomes
 from proxy.gate import Gate
 from proxy.ingest import RequestLimits
+from proxy.kept import Kept
 from proxy.metrics import Gauges, ProxyMetrics
 from proxy.ownership_files import OwnershipFiles
-from proxy.quarantine import Quarantine
 
 VERSION_1: Final = "1.0"
 """The value of the label `version` for remote write 1.0."""
 
 TRIM_SECONDS: Final = 60.0
-"""How often old records leave the quarantine when nothing new comes in."""
+"""How often old records leave the quarantine and the queues when nothing new comes in."""
 
 _log: Final = structlog.get_logger()
 
@@ -59,25 +56,25 @@ _log: Final = structlog.get_logger()
 class Proxy:
     """Made by `start`. Is what the write endpoint works for, and what the other routes ask."""
 
-    def __init__(self, path: Path, configured: Configured, quarantine: Quarantine, data_dir: DataDir) -> None:
+    def __init__(self, path: Path, configured: Configured, kept: Kept) -> None:
         settings = configured.settings
-        self.books = Books()
+        self.books = kept.books
         self.not_ready = "starting"
         self._path = path
         self._configured = configured
-        self._quarantine = quarantine
-        self._data_dir = data_dir
+        self._kept = kept
+        self._quarantine = kept.quarantine
         self._generation = 1
         self._reloaded = True
         self._reloading = asyncio.Lock()
         self._gate = Gate()
-        self._metrics = ProxyMetrics(self.books, quarantine, self._gauges)
+        self._metrics = ProxyMetrics(self.books, kept.quarantine, kept.queues, self._gauges)
         self.registry = self._metrics.registry
         self._fleet = Fleet(settings.ownership.max_age, settings.ownership.history)
         self._limits = _request_limits(settings)
         self._intake = Intake(configured.tenancy, self._fleet, self.books, _label_limits(settings), CacheBudget())
         self._metadata = Metadata(self._intake.families, self.books)
-        self._delivery = Delivery(configured, self.books, self._metrics.observe_upstream)
+        self._delivery = Delivery(configured, self.books, kept.queues, self._metrics.observe_upstream)
         self._files = OwnershipFiles(map(Path, settings.ownership.files), self._fleet, self._ownership_changed)
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -85,15 +82,10 @@ class Proxy:
     async def start(cls, path: Path) -> Self:
         """A proxy by the configuration in a file. Raises ConfigError, and StorageError for a data folder of no use."""
         configured = configure(path)
-        folder = Path(configured.settings.proxy.data_dir)
-        data_dir = DataDir.take(folder)
-        try:
-            quarantine = await Quarantine.open(folder / "quarantine", _keep(configured.settings), now_ms)
-        except StorageError:
-            data_dir.release()
-            raise
-        proxy = cls(path, configured, quarantine, data_dir)
+        kept = await Kept.open(configured.settings)
+        proxy = cls(path, configured, kept)
         await proxy._files.read_changed()
+        proxy._delivery.start()
         proxy._tasks = [asyncio.create_task(proxy._files.watch()), asyncio.create_task(proxy._trim())]
         proxy.not_ready = ""
         if not wire.COMPILED:
@@ -107,8 +99,7 @@ class Proxy:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._delivery.close()
-        await self._quarantine.close()
-        self._data_dir.release()
+        await self._kept.close()
 
     def stopping(self) -> None:
         """Take no new traffic from now on; what is in flight goes on."""
@@ -158,8 +149,6 @@ class Proxy:
                 await self._hold(taken, sender)
         finally:
             ended = await outcomes(batch)
-            if batch is not None and not batch.open:
-                self._count_exemplars(taken, batch)
         return ended
 
     def refused(self, error: RequestError) -> None:
@@ -169,15 +158,6 @@ class Proxy:
     def answered(self, status: int, seconds: float) -> None:
         """Count an answer."""
         self._metrics.observe_request(status, seconds)
-
-    def _count_exemplars(self, taken: Taken, batch: Batch) -> None:
-        """As parts are counted: once for each tenant, and not at all where their sender sends them again."""
-        sent = sum(part.exemplars for part in taken.parts)
-        if not sent:
-            return
-        refused = sum(each.part.exemplars for each in batch.troubles if isinstance(each.outcome, Refused))
-        self.books.exemplars["delivered"] += sent - sum(each.part.exemplars for each in batch.troubles)
-        self.books.exemplars["dropped"] += refused
 
     async def _hand_out(self, metadata: list[bytes]) -> None:
         """Send the metadata of a request behind its series, best effort: no sender waits for it."""
@@ -241,7 +221,7 @@ class Proxy:
         self._intake.retenant(configured.tenancy, _label_limits(settings))
         self._delivery.reconfigure(configured)
         self._fleet.keep(settings.ownership.max_age, settings.ownership.history)
-        self._quarantine.keep(_keep(settings))
+        self._kept.keep(settings)
         self._files.follow(map(Path, settings.ownership.files))
 
     # -- the rest -----------------------------------------------------------------------------------------------------
@@ -267,12 +247,9 @@ class Proxy:
             config_last_reload_successful=self._reloaded,
             wire_compiled=wire.COMPILED,
             cached_series=self._intake.cached_series,
+            circuits=self._delivery.waiting(),
+            now_ms=now,
         )
-
-
-def _keep(settings: Settings) -> Keep:
-    quarantine = settings.proxy.quarantine
-    return Keep(quarantine.bytes, quarantine.age)
 
 
 def _steady_ms() -> int:

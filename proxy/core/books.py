@@ -29,9 +29,34 @@ class TenantBooks:
     queued: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
 
+    def deliver(self, samples: int) -> None:
+        """Count parts that were made and taken by the tenant's endpoint."""
+        self.parts += samples
+        self.delivered += samples
+
     def drop(self, reason: str, samples: int) -> None:
         """Count parts that were made and ended with `reason`."""
         self.parts += samples
+        self.dropped[reason] += samples
+
+    def queue(self, samples: int) -> None:
+        """Count parts that were made and are durable in the queue."""
+        self.parts += samples
+        self.queued += samples
+
+    def recover(self, samples: int) -> None:
+        """Count parts that the queue held at the start."""
+        self.recovered += samples
+        self.queued += samples
+
+    def deliver_queued(self, samples: int) -> None:
+        """Count parts of the queue that the tenant's endpoint took."""
+        self.queued -= samples
+        self.delivered += samples
+
+    def drop_queued(self, reason: str, samples: int) -> None:
+        """Count parts of the queue that ended with `reason`."""
+        self.queued -= samples
         self.dropped[reason] += samples
 
     def imbalance(self) -> int:

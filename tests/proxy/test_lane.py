@@ -1,49 +1,19 @@
+"""A lane whose upstream takes what it is sent, in time."""
+
 import asyncio
-from collections.abc import Hashable
-from dataclasses import dataclass, field
 
 import pytest
 
 from proxy.batch import Batch
 from proxy.core.books import TenantBooks
-from proxy.core.outcome import Outcome, Refusal, Refused, Reply, Retryable
-from proxy.lane import BUSY_SECONDS, GROUP_BYTES, GROUP_SAMPLES, Common, Lane
-from proxy.pacer import HOLD_SECONDS, Pacer
-from tests.proxy.fakes import FakeLoop, FakeUpstream, part_of
+from proxy.core.outcome import Refused, Reply, Retryable
+from proxy.group import GROUP_BYTES, GROUP_SAMPLES
+from proxy.lane import BUSY_SECONDS, Lane
+from proxy.pacer import HOLD_SECONDS
+from tests.proxy.fakes import Bench, Fakes, FakeUpstream, part_of
 from tests.proxy.receiver import until
 
 OK = Reply(204)
-NOW_MS = 1_000_000
-
-
-@dataclass
-class Bench:
-    """A lane with everything around it in the test's hand."""
-
-    refusal: Refusal = "partial"
-    loop: FakeLoop = field(default_factory=FakeLoop)
-    upstream: FakeUpstream = field(default_factory=FakeUpstream)
-    books: TenantBooks = field(default_factory=TenantBooks)
-    observed: list[tuple[str, str, float]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.common = Common(Pacer(self.loop), self._observe, self.loop.time, lambda: NOW_MS)
-        self.lane = Lane("team-ml", self.upstream, self.refusal, self.books, self.common)
-
-    def _observe(self, tenant: str, code: str, seconds: float) -> None:
-        self.observed.append((tenant, code, seconds))
-
-    def put(self, *bodies: bytes, pair: Hashable = "a", attempt: int = 0) -> Batch:
-        """Put parts of one batch, one sample each."""
-        batch = Batch(self.loop, len(bodies), attempt)
-        for body in bodies:
-            self.lane.put(part_of(batch, [body], 1, pair))
-        return batch
-
-    def reply(self, reply: Reply = OK) -> None:
-        """Answer, and run what follows from it now."""
-        self.upstream.reply(reply)
-        self.loop.run()
 
 
 def test_a_quiet_lane_sends_in_the_next_round() -> None:
@@ -62,7 +32,7 @@ def test_what_comes_meanwhile_goes_together() -> None:
     batches = [bench.put(b"1")]
     bench.loop.run()
     batches += [bench.put(b"2"), bench.put(b"3")]
-    bench.loop.advance(5)
+    bench.loop.advance(0.5)
     assert bench.upstream.posts == [b"1"]
     bench.reply()
     assert bench.upstream.posts == [b"1", b"23"]
@@ -70,25 +40,6 @@ def test_what_comes_meanwhile_goes_together() -> None:
     bench.reply()
     assert [batch.open for batch in batches] == [0, 0, 0]
     assert (bench.books.parts, bench.books.delivered) == (3, 3)
-
-
-def test_what_was_given_up_does_not_go_out() -> None:
-    """A part whose sender was told to send again is let go when its turn comes: a store that hangs gathers none."""
-    bench = Bench()
-    bench.put(b"1")
-    bench.loop.run()
-    given_up, kept, alone = bench.put(b"2"), bench.put(b"3"), bench.put(b"4", pair="b")
-    given_up.given_up = alone.given_up = True
-    bench.reply()
-    assert bench.upstream.posts == [b"1", b"3"]
-    assert [(trouble.outcome) for trouble in given_up.troubles] == [Retryable("unanswered")]
-    bench.reply()
-    assert bench.upstream.posts == [b"1", b"3"]
-    assert [batch.open for batch in (given_up, kept, alone)] == [0, 0, 0]
-    assert (bench.books.parts, bench.books.delivered) == (2, 2)
-    bench.put(b"5")
-    bench.loop.run()
-    assert bench.upstream.posts[2:] == [b"5"]
 
 
 def _crowded() -> Bench:
@@ -169,30 +120,16 @@ def test_limits_of_a_request(size: int, samples: int, posts: list[int]) -> None:
     assert [len(post) // size for post in bench.upstream.posts] == posts
 
 
-def test_a_whole_refusal_hits_one_part() -> None:
-    """To an upstream whose 400 refuses everything each part goes alone, so that only its own samples are lost."""
-    bench = Bench(refusal="whole")
-    batch = bench.put(b"1", b"2", b"3")
-    bench.loop.run()
-    for reply in (OK, Reply(400), OK):
-        bench.reply(reply)
-    assert bench.upstream.posts == [b"1", b"2", b"3"]
-    assert [b"".join(trouble.part.chunks) for trouble in batch.troubles] == [b"2"]
-    assert (bench.books.delivered, bench.books.dropped) == (2, {"upstream_400": 1})
-
-
 @pytest.mark.parametrize(
     ("reply", "outcome", "delivered", "dropped"),
     [
         (Reply(200), None, 2, {}),
         (Reply(400), Refused("upstream_400_partial", 400), 0, {"upstream_400_partial": 2}),
-        (Reply(413), Refused("upstream_413", 413), 0, {"upstream_413": 2}),
-        (Reply(503, "9"), Retryable("upstream_503", 9.0), 0, {}),
-        (Reply(401), Retryable("upstream_401"), 0, {}),
-        (Reply(0, error="refused"), Retryable("upstream_refused"), 0, {}),
+        (Reply(404), Refused("upstream_404", 404), 0, {"upstream_404": 2}),
+        (Reply(422), Refused("upstream_422", 422), 0, {"upstream_422": 2}),
     ],
 )
-def test_outcomes(reply: Reply, outcome: Outcome | None, delivered: int, dropped: dict[str, int]) -> None:
+def test_outcomes(reply: Reply, outcome: Refused | None, delivered: int, dropped: dict[str, int]) -> None:
     """Every part of a request gets its outcome, every batch is told, and the books count what stays here."""
     bench = Bench()
     batches = [bench.put(b"1"), bench.put(b"2")]
@@ -206,13 +143,61 @@ def test_outcomes(reply: Reply, outcome: Outcome | None, delivered: int, dropped
 
 
 def test_parts_that_we_made_are_counted_with_their_end() -> None:
-    """Made parts are in `made` when they end here, and not when they go back to a sender."""
+    """Made parts are in `made` when they end."""
     bench = Bench()
-    for reply in (OK, Reply(400), Reply(503)):
+    for reply in (OK, Reply(400)):
         bench.lane.put(part_of(Batch(bench.loop, 1), [], 5, made=2))
         bench.loop.run()
         bench.reply(reply)
     assert (bench.books.parts, bench.books.made) == (10, 4)
+
+
+def test_exemplars_and_metadata_are_counted_with_their_end() -> None:
+    """What is no sample is counted once, where its request ends; metadata that is refused costs nothing else."""
+    bench = Bench()
+    for reply in (OK, Reply(400)):
+        with_exemplars = part_of(Batch(bench.loop, 1), [b"1"], 1)
+        with_exemplars.exemplars = 3
+        bench.lane.put(with_exemplars)
+        bench.loop.run()
+        bench.reply(reply)
+    for reply in (OK, Reply(400), Reply(503)):
+        metadata = part_of(Batch(bench.loop, 1), [b"2"], 0)
+        metadata.metadata = 2
+        bench.lane.put(metadata)
+        bench.loop.run()
+        bench.reply(reply)
+        assert (metadata.batch.open, metadata.batch.troubles) == (0, [])
+    counts = bench.fakes.books
+    assert (counts.exemplars, counts.metadata) == ({"delivered": 3, "dropped": 3}, {"delivered": 2, "dropped": 4})
+    assert bench.books.parts == 2
+
+
+@pytest.mark.parametrize("attribute", ["metadata", "replay"])
+def test_what_travels_by_itself(attribute: str) -> None:
+    """Metadata, and what comes from the quarantine, share no request with live samples; order is kept."""
+    bench = Bench()
+    bench.put(b"1")
+    apart = part_of(Batch(bench.loop, 1), [b"2"], 0)
+    setattr(apart, attribute, 1)
+    bench.lane.put(apart)
+    bench.put(b"3")
+    bench.loop.run()
+    for _ in range(2):
+        bench.reply()
+    assert bench.upstream.posts == [b"1", b"2", b"3"]
+
+
+def test_a_replay_that_is_too_old() -> None:
+    """What a store says is too old of a replay is dropped as such; of live samples it is a refusal as any other."""
+    bench = Bench()
+    for replay in (True, False):
+        part = part_of(Batch(bench.loop, 1), [b"1"], 1)
+        part.replay = replay
+        bench.lane.put(part)
+        bench.loop.run()
+        bench.reply(Reply(400, body=b"user=t: err: out of order sample. timestamp=..."))
+    assert bench.books.dropped == {"too_old": 1, "upstream_400_partial": 1}
 
 
 def test_observed() -> None:
@@ -221,9 +206,9 @@ def test_observed() -> None:
     for reply in (OK, Reply(0, error="reset")):
         bench.put(b"1")
         bench.loop.run()
-        bench.loop.advance(0.5)
-        bench.reply(reply)
-    assert bench.observed == [("team-ml", "204", 0.5), ("team-ml", "reset", 0.5)]
+        bench.loop.advance(0.25)
+        bench.upstream.reply(reply)
+    assert bench.fakes.observed == [("team-ml", "204", 0.25), ("team-ml", "reset", 0.25)]
 
 
 def test_attempt_is_passed_on() -> None:
@@ -237,12 +222,13 @@ def test_attempt_is_passed_on() -> None:
 def test_idle_lane_has_nothing_scheduled() -> None:
     """With all settled neither a callback nor a timer is left."""
     bench = _crowded()
+    bench.loop.advance(bench.fakes.park_after)
     assert bench.loop.idle
     assert not bench.lane._groups
 
 
 def test_close() -> None:
-    """Closing settles what waits and what is in flight as retryable, at once, and later parts too."""
+    """Closing settles what waits as retryable, at once, and later parts too; what is in flight is parked as it ends."""
     bench = Bench()
     first = bench.put(b"1")
     bench.loop.run()
@@ -250,11 +236,12 @@ def test_close() -> None:
     bench.lane.close()
     third = bench.put(b"4")
     bench.lane.close()
-    bench.loop.advance(1)
-    assert [trouble.outcome for trouble in first.troubles] == [Retryable("upstream_closed")]
+    bench.loop.run()
+    assert (first.open, first.troubles) == (0, [])
+    assert [record.entries for record in bench.queue.held] == [b"1"]
     assert [trouble.outcome for trouble in (*second.troubles, *third.troubles)] == [Retryable("stopping")] * 3
     assert (bench.upstream.posts, bench.upstream.closed) == ([b"1"], True)
-    assert bench.books == TenantBooks()
+    assert bench.books == TenantBooks(parts=1, queued=1)
 
 
 def test_close_before_the_round_ends() -> None:
@@ -270,7 +257,7 @@ async def test_drain() -> None:
     """Draining refuses new parts, and returns when everything in hand is settled."""
     loop = asyncio.get_running_loop()
     upstream = FakeUpstream()
-    lane = Lane("team-ml", upstream, "partial", TenantBooks(), Common(Pacer(loop), lambda *_: None))
+    lane = Fakes(loop=loop).lane("team-ml", upstream)
     batch = Batch(loop, 2)
     lane.put(part_of(batch, [b"1"], 1))
     lane.put(part_of(batch, [b"2"], 1, "b"))
@@ -288,17 +275,22 @@ async def test_drain() -> None:
 
 
 async def test_drain_may_be_given_up() -> None:
-    """A drain that takes too long ends with its caller's timeout, and close settles the rest."""
+    """A drain that takes too long ends with its caller's timeout; what is parked then is durable, and nothing waits."""
     loop = asyncio.get_running_loop()
-    lane = Lane("team-ml", FakeUpstream(), "partial", TenantBooks(), Common(Pacer(loop), lambda *_: None))
+    fakes = Fakes(loop=loop)
+    outlet = fakes.outlet("team-ml", FakeUpstream())
+    lane = Lane(outlet, fakes.common)
     batch = Batch(loop, 1)
     lane.put(part_of(batch, [b"1"], 1))
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.01):
             await lane.drain()
-    lane.close()
+    lane.park_all()
     await batch.wait()
-    assert batch.troubles[0].outcome == Retryable("upstream_closed")
+    assert (batch.troubles, outlet.queue.records) == ([], 1)
+    lane.close()
+    await lane.drain()
+    assert (outlet.queue.records, fakes.books.imbalances()) == (1, ())
 
 
 class _Broken(FakeUpstream):
@@ -307,12 +299,12 @@ class _Broken(FakeUpstream):
 
 
 def test_a_defect_stays_in_its_lane() -> None:
-    """An upstream that raises costs its own parts, which are settled, and no other lane's."""
+    """An upstream that raises costs its own parts, which are queued, and no other lane's."""
     bench = Bench()
-    broken = Lane("broken", _Broken(), "partial", TenantBooks(), bench.common)
+    outlet = bench.fakes.outlet("broken", _Broken())
     batch = Batch(bench.loop, 1)
-    broken.put(part_of(batch, [b"1"], 1))
+    Lane(outlet, bench.fakes.common).put(part_of(batch, [b"1"], 1))
     bench.put(b"2")
     bench.loop.run()
-    assert batch.troubles[0].outcome == Retryable("upstream_internal")
+    assert (batch.open, outlet.queue.records, bench.fakes.books.tenant("broken").queued) == (0, 1, 1)
     assert bench.upstream.posts == [b"2"]
