@@ -28,6 +28,11 @@ class QuarantineTotals(Protocol):
         ...
 
     @property
+    def released(self) -> int:
+        """Samples whose owner or mapping became known."""
+        ...
+
+    @property
     def dropped(self) -> dict[str, int]:
         """Samples that were dropped, per reason of dropping."""
         ...
@@ -64,17 +69,16 @@ class Queues(Protocol):
 class Gauges:
     """State that is no book: the age of each node's ownership in seconds, and where the configuration stands.
 
-    `circuits` has the tenants whose new parts go to their queues, and why.
+    `circuits` has the tenants whose new parts go to their queues, and why; `now_ms` is the time since the epoch.
     """
-
-    circuits: Mapping[str, str]
-    now_ms: int
 
     ownership_age_seconds: dict[str, float]
     config_generation: int
     config_last_reload_successful: bool
     wire_compiled: bool
     cached_series: int
+    circuits: Mapping[str, str]
+    now_ms: int
 
 
 class ProxyMetrics:
@@ -231,6 +235,12 @@ class ProxyMetrics:
             "Samples that the quarantine held at the start",
             ("reason",),
             keyed(totals.recovered),
+        )
+        yield counter(
+            "whosegpu_quarantine_released",
+            "Samples that left the quarantine because their owner or tenant became known",
+            (),
+            [((), totals.released)],
         )
         yield counter(
             "whosegpu_quarantine_dropped",

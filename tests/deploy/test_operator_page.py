@@ -13,7 +13,7 @@ from config.settings import Settings
 from config.tenants import TenantConfig
 from proxy import delivery
 from proxy.core.books import Books
-from proxy.metrics import Gauges, ProxyMetrics
+from proxy.metrics import Gauges, ProxyMetrics, QueueTotals
 from tests.deploy.dockerfile import ROOT
 from tests.deploy.manifests import container, memory_needed, one, pod, quantity
 
@@ -29,11 +29,22 @@ class EmptyQuarantine:
         self.waiting: dict[str, int] = {}
         self.recovered: dict[str, int] = {}
         self.dropped: dict[str, int] = {}
+        self.released = 0
+
+
+class NoQueues:
+    """No tenant has ever had a queue."""
+
+    @staticmethod
+    def all() -> dict[str, QueueTotals]:
+        """None."""
+        return {}
 
 
 def metrics() -> set[str]:
     """The names of all series that the proxy can expose."""
-    registry = ProxyMetrics(Books(), EmptyQuarantine(), lambda: Gauges({}, 1, True, True, 0)).registry  # noqa: FBT003 - as fields
+    gauges = Gauges({}, 1, True, True, 0, {}, 0)  # noqa: FBT003 - as fields
+    registry = ProxyMetrics(Books(), EmptyQuarantine(), NoQueues(), lambda: gauges).registry
     suffix = {"counter": "_total"}
     return {family.name + suffix.get(family.type, "") for family in registry.collect()}
 

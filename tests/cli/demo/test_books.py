@@ -8,7 +8,7 @@ from prometheus_client.exposition import generate_latest
 
 from cli.demo.books import Books, QuarantineBooks, TenantBooks, read_books, verdict
 from proxy.core.books import Books as ProxyBooks
-from proxy.metrics import Gauges, ProxyMetrics
+from proxy.metrics import Gauges, ProxyMetrics, QueueTotals
 
 GOOD = Books(
     received=100,
@@ -91,6 +91,16 @@ class FullQuarantine:
     waiting = {"unknown_owner": 4, "invalid_tenant": 2}  # noqa: RUF012 - what the Protocol asks for
     recovered = {"unknown_owner": 1}  # noqa: RUF012 - as above
     dropped = {"age": 3}  # noqa: RUF012 - as above
+    released = 0
+
+
+class NoQueues:
+    """No tenant has ever had a queue."""
+
+    @staticmethod
+    def all() -> dict[str, QueueTotals]:
+        """None."""
+        return {}
 
 
 def test_books_are_read_from_the_proxys_own_metrics() -> None:
@@ -111,8 +121,10 @@ def test_books_are_read_from_the_proxys_own_metrics() -> None:
     books.parts, books.made, books.recovered, books.delivered, books.queued = 12, 1, 2, 9, 3
     books.dropped.update({"too_old": 2})
     kept.tenant("b")
-    gauges = Gauges({}, 1, config_last_reload_successful=True, wire_compiled=True, cached_series=0)
-    metrics = ProxyMetrics(kept, FullQuarantine(), lambda: gauges)
+    gauges = Gauges(
+        {}, 1, config_last_reload_successful=True, wire_compiled=True, cached_series=0, circuits={}, now_ms=0
+    )
+    metrics = ProxyMetrics(kept, FullQuarantine(), NoQueues(), lambda: gauges)
     assert read_books(generate_latest(metrics.registry).decode()) == Books(
         received=30,
         fates={"routed": 11, "duplicate": 2, "filtered": 8, "rejected": 1, "quarantined": 8},
