@@ -8,6 +8,9 @@ from tests.peers.registry import COMMAND, missing
 GOALS = {20: 3.0, 100: 8.0}
 """How many times vmagent's samples per CPU second, by tenants."""
 
+DISTURBED = 20
+"""Tenants of the run in which one is down."""
+
 LARGEST_DROP = 0.2
 """How much less 100 tenants may come to than 20."""
 
@@ -19,6 +22,7 @@ def main() -> None:
     wire.report()
     print("\nThe whole process: requests of 2000 series over 16 connections, one core, delivered to a counting sink:")
     found = whole.compare((1, 20, 100, 1000))
+    disturbed = whole.one_down(DISTURBED)
     print("\nGoals:")
     for tenants, goal in GOALS.items():
         ours, theirs = found[tenants]
@@ -32,6 +36,8 @@ def main() -> None:
     drop = 1 - found[100][0].samples_per_cpu_second / found[20][0].samples_per_cpu_second
     met = _verdict(met=drop <= LARGEST_DROP)
     print(f"  100 tenants come to {drop:.0%} less than 20 (goal at most {LARGEST_DROP:.0%}): {met}")
+    kept = disturbed.samples_per_cpu_second / found[DISTURBED][0].samples_per_cpu_second
+    print(f"  {DISTURBED:4d} tenants, one of them down, its traffic going to disk: {kept:.0%} of the healthy figure")
 
 
 def _verdict(*, met: bool) -> str:

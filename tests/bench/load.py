@@ -15,6 +15,8 @@ from proxy.core.timeseries import encode_labels
 BEGIN_MS: Final = 1_796_000_000_000
 SCRAPE_MS: Final = 15_000
 SERIES_PER_REQUEST: Final = 2_000
+NOBODY: Final = "http://127.0.0.1:1/"
+"""Where no store is."""
 
 FAMILIES: Final = (
     *("DCGM_FI_DEV_SM_CLOCK", "DCGM_FI_DEV_MEM_CLOCK", "DCGM_FI_DEV_MEMORY_TEMP", "DCGM_FI_DEV_GPU_TEMP"),
@@ -169,17 +171,20 @@ def _owner(device: Device) -> dict[str, object]:
     }
 
 
-def write_proxy_config(load: Load, folder: Path, sink: str) -> Path:
-    """A configuration with one owned tenant for each, all sent to `sink`, each under its own path."""
+def write_proxy_config(load: Load, folder: Path, sink: str, down: str = "") -> Path:
+    """A configuration with one owned tenant for each, all sent to `sink`, each under its own path.
+
+    Nobody listens where the tenant `down` is sent.
+    """
     (folder / "ownership.json").write_bytes(ownership_document(load))
     lines = [
         "proxy: {listen: '127.0.0.1:0', data_dir: '%s'}" % (folder / "data"),
         "ownership: {files: ['%s']}" % (folder / "ownership.json"),
         "tenants:",
     ]
-    lines += [
-        f"- {{id: {tenant}, namespaces: [{tenant}], endpoint: {{url: '{sink}/{tenant}'}}}}" for tenant in load.tenants
-    ]
+    for tenant in load.tenants:
+        url = NOBODY if tenant == down else f"{sink}/{tenant}"
+        lines.append(f"- {{id: {tenant}, namespaces: [{tenant}], endpoint: {{url: '{url}'}}}}")
     path = folder / "whosegpu.yaml"
     path.write_text("\n".join(lines) + "\n")
     return path

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -23,6 +23,7 @@ import uvloop
 from tests.bench.load import Load, make_load, write_proxy_config
 from tests.bench.sender import requests_to, send
 from tests.peers.registry import binary, missing
+from tests.scrape import Scrape
 
 UNDER_TEST_CORE, OTHER_CORE = 0, 1
 RUN_SECONDS, RUNS = 4.0, 3
@@ -87,8 +88,14 @@ def counted(url: str) -> int:
         return int(json.load(reply)["samples"])
 
 
-def measure(name: str, load: Load, process: int, address: tuple[str, int], sink_url: str) -> Figure:
-    """Warm up, then RUNS runs; medians."""
+def queued(url: str) -> int:
+    """Samples that a proxy's queues hold."""
+    with urllib.request.urlopen(f"{url}/metrics") as reply:
+        return int(Scrape(reply.read().decode()).total("samples_queued"))
+
+
+def measure(name: str, load: Load, process: int, address: tuple[str, int], taken: Callable[[], int]) -> Figure:
+    """Warm up, then RUNS runs; medians. `taken` says how many samples have come to their end so far."""
     os.sched_setaffinity(0, {OTHER_CORE})
     path = "/api/v1/write"
     shards = [requests_to(path, [scrape[shard] for scrape in load.bodies]) for shard in range(len(load.bodies[0]))]
@@ -96,10 +103,10 @@ def measure(name: str, load: Load, process: int, address: tuple[str, int], sink_
         uvloop.run(send(address, [requests[:1] for requests in shards], 0.0))
     rates, throughputs, waits, failed, complete = [], [], [], 0, True
     for _ in range(RUNS):
-        _settled(sink_url)
-        samples, cpu, clock = counted(sink_url), cpu_seconds(process), time.monotonic()
+        _settled(taken)
+        samples, cpu, clock = taken(), cpu_seconds(process), time.monotonic()
         sent = uvloop.run(send(address, shards, RUN_SECONDS))
-        delivered = _settled(sink_url) - samples
+        delivered = _settled(taken) - samples
         rates.append(delivered / (cpu_seconds(process) - cpu))
         throughputs.append(delivered / (time.monotonic() - clock))
         waits.append(sorted(sent.seconds)[int(len(sent.seconds) * 0.99)] * 1000)
@@ -110,25 +117,28 @@ def measure(name: str, load: Load, process: int, address: tuple[str, int], sink_
     )
 
 
-def _settled(sink_url: str) -> int:
-    """What the sink has counted once nothing more comes."""
+def _settled(taken: Callable[[], int]) -> int:
+    """What has come to its end once nothing more comes."""
     before = -1
-    now = counted(sink_url)
+    now = taken()
     while now != before:
         time.sleep(0.3)
-        before, now = now, counted(sink_url)
+        before, now = now, taken()
     return now
 
 
-def proxy_figure(load: Load) -> Figure:
-    """whosegpu, joining by ownership."""
+def proxy_figure(load: Load, down: str = "") -> Figure:
+    """whosegpu, joining by ownership; what is for the tenant `down` goes to disk."""
     with tempfile.TemporaryDirectory() as name, sink(Path(name)) as sink_url:
         folder = Path(name)
-        config = write_proxy_config(load, folder, sink_url)
+        config = write_proxy_config(load, folder, sink_url, down)
         command = [sys.executable, "-m", "cli.main", "proxy", "--config", str(config), "--log-format", "json"]
         log = folder / "proxy.log"
         with started(command, UNDER_TEST_CORE, log) as process:
-            return measure("whosegpu", load, process.pid, _listening(log), sink_url)
+            address = _listening(log)
+            own = f"http://{address[0]}:{address[1]}"
+            who = "one down" if down else "whosegpu"
+            return measure(who, load, process.pid, address, lambda: counted(sink_url) + queued(own))
 
 
 def _listening(log: Path) -> tuple[str, int]:
@@ -162,7 +172,7 @@ def vmagent_figure(load: Load) -> Figure:
         log = folder / "vmagent.log"
         with started(["env", "GOMAXPROCS=1", *command], UNDER_TEST_CORE, log) as process:
             _answers(f"http://127.0.0.1:{port}/health", log)
-            return measure("vmagent", load, process.pid, ("127.0.0.1", port), sink_url)
+            return measure("vmagent", load, process.pid, ("127.0.0.1", port), lambda: counted(sink_url))
 
 
 def _free_port() -> int:
@@ -194,6 +204,14 @@ def compare(tenant_counts: Sequence[int]) -> dict[int, tuple[Figure, Figure | No
         if theirs is not None:
             tell(theirs)
         found[count] = ours, theirs
+    return found
+
+
+def one_down(tenant_count: int) -> Figure:
+    """The proxy while the traffic of one of its tenants goes to disk."""
+    load = make_load(tenant_count)
+    found = proxy_figure(load, down=load.tenants[0])
+    tell(found)
     return found
 
 
