@@ -6,7 +6,10 @@ _MINUTE_SECONDS: Final = 60.0
 
 
 class SplitBudget:
-    """A bucket of `per_minute` requests, full at first, that fills up evenly within a minute."""
+    """A bucket of `per_minute` requests, full at first, that fills up evenly within a minute.
+
+    So no minute has more than twice as many, and no hour more than 61 times.
+    """
 
     __slots__ = ("_at_s", "_left", "_per_minute")
 

@@ -6,7 +6,8 @@ wrong it is sent as it is; no entry is looked at. Otherwise, always in order and
 - Retryable: the same bytes again. 429 says that nothing was stored, and may mean that no request of this size will ever
   pass: it goes on in halves, and nothing larger is sent until all is settled. A size that has passed before is tried
   once more first, because then it was the rate and not the burst.
-- 400 of a `whole` upstream: the items one by one, and a refused item in halves until each bad entry stands alone.
+- 400 of a `whole` upstream: the items one by one (many in halves), and a refused item in halves, until each bad entry
+  stands alone.
 - 413: in halves; an entry that is too large alone is lost.
 - Any other refusal, and the 400 of a `partial` upstream, is final for all that was in the request.
 
@@ -24,8 +25,9 @@ from typing import Final
 from proxy.core.outcome import THROTTLED, Delivered, Outcome, Refusal, Refused, Retryable
 from proxy.core.pieces import Piece, split_entries
 
-ITEMS_APART: Final = 32
-"""A refused request of more items goes on in halves, not one by one: one bad item among n then costs 2 log2(n)."""
+ITEMS_APART: Final = 16
+"""Of more items than that a refused request goes on in halves, not one by one: that finds a bad one of n in 2 log2(n)
+requests, where the budget would not even reach the last item."""
 
 _BAD_REQUEST, _TOO_LARGE = 400, 413
 _REST: Final = {
@@ -58,7 +60,7 @@ class Settled:
 
 
 _Run = list[tuple[int, Piece]]
-"""What goes in one request: pieces in order, each with the index of its item."""
+"""What goes in one request: pieces in order, each with the index of its item; whole items, or pieces of one."""
 
 
 class _Left:
@@ -151,10 +153,9 @@ class Carrying:
         return out
 
     def _again(self, outcome: Retryable) -> None:
-        weight = _weight(self._runs[0])
-        worth_waiting = weight <= self._passed and not self.attempt
+        worth_waiting = _weight(self._runs[0]) <= self._passed and not self.attempt
         if outcome.reason == THROTTLED and not worth_waiting and self._halve_first():
-            self._window = max(1, weight // 2)
+            self._window = max(_weight(self._runs[0]), _weight(self._runs[1]))
             self._prepare()
         else:
             self.attempt += 1
@@ -171,11 +172,12 @@ class Carrying:
             return None
         paid = sum(1 for _ in takewhile(lambda _: self._spend(), runs))
         self._runs.extendleft(reversed(runs[:paid]))
-        return [settled for rest in runs[paid:] for settled in self._settle(rest, _REST[outcome.status])]
+        rest = [piece for unpaid in runs[paid:] for piece in unpaid]
+        return self._settle(rest, _REST[outcome.status])
 
     def _apart(self, run: _Run) -> list[_Run]:
-        items = [list(group) for _, group in groupby(run, key=_item)]
-        return items if 1 < len(items) <= ITEMS_APART else self._halves(run)
+        several = run[0][0] != run[-1][0]
+        return [[item] for item in run] if several and len(self._left) <= ITEMS_APART else self._halves(run)
 
     def _halves(self, run: _Run) -> list[_Run]:
         """Two halves in order, or the run alone where it is one entry."""

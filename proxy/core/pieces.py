@@ -44,27 +44,27 @@ def split_entries(body: bytes) -> list[Piece]:
 
 
 def fitting(part: Part, max_bytes: int, max_samples: int) -> list[Part]:
-    """The part itself if it keeps both bounds, else parts that do and hold its entries in order.
+    """The part itself if it keeps both bounds or cannot be cut, else parts that do and hold its entries in order.
 
     Bytes are those of the framed entries, uncompressed. An entry that is larger than a bound stands alone. `made` is
     told of the first part, whose entries need not be those that were made.
     """
     if part.size <= max_bytes and part.samples <= max_samples:
         return [part]
-    parts: list[Part] = []
-    for piece in split_entries(part.body):
-        if (
-            not parts
-            or parts[-1].size + len(piece.entry) > max_bytes
-            or parts[-1].samples + piece.samples > max_samples
-        ):
-            parts.append(_empty_like(part))
-        last = parts[-1]
-        last.add(piece.entry)
-        last.samples += piece.samples
-        last.exemplars += piece.exemplars
-        last.metadata += piece.entry.startswith(_METADATA)
-    parts[0].made = part.made
+    pieces = split_entries(part.body)
+    if len(pieces) <= 1:
+        return [part]
+    last = _empty_like(part)
+    last.made = part.made
+    parts = [last]
+    for entry, samples, exemplars in pieces:
+        if last.size and (last.size + len(entry) > max_bytes or last.samples + samples > max_samples):
+            last = _empty_like(part)
+            parts.append(last)
+        last.add(entry)
+        last.samples += samples
+        last.exemplars += exemplars
+        last.metadata += entry.startswith(_METADATA)
     return parts
 
 

@@ -11,6 +11,7 @@ from proxy.core.outcome import (
     Reply,
     Retryable,
     answer,
+    is_too_old,
     judge,
     retry_after_seconds,
 )
@@ -137,3 +138,64 @@ def test_answer_does_not_depend_on_the_order(outcomes: list[Outcome]) -> None:
 def test_code_is_the_status_or_the_error() -> None:
     """The metrics' label is bounded: a status, or one of our own words."""
     assert (Reply(503).code, Reply(0, error="refused").code) == ("503", "refused")
+
+
+_CORTEX = b"maxFailure (quorum) on a given error family, addr=127.0.0.1:9095 state=ACTIVE zone=, rpc error: "
+_CORTEX += b"code = Code(400) desc = user=T: err: %b. timestamp=2026-11-30T21:00:00Z, series={__name__=%b}\n"
+_MIMIR = (
+    b"failed pushing to ingester: user=T: the sample has been rejected because %b (err-mimir-%b). The affected sample"
+)
+_FUTURE = b"out of bounds: timestamp is too far in the future"
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (b"out of order sample\n", True),
+        (b"too old sample\n", True),
+        (b"out of bounds\n", True),
+        (b"Out Of Order Sample", True),
+        (b"duplicate sample for timestamp\n", True),
+        (b"duplicate sample for timestamp 1796048877470; overrides not allowed: existing 1, new value 2\n", True),
+        (b'timestamp too old: 1796048877470 metric: "m"\n', True),
+        (_CORTEX % (b"out of order sample", b'"m"'), True),
+        (_CORTEX % (b"out of bounds", b'"m"'), True),
+        (_CORTEX % (b"too old sample", b'"m"'), True),
+        (
+            _CORTEX % (b"duplicate sample for timestamp 17; overrides not allowed: existing 1, new value 2", b'"m"'),
+            True,
+        ),
+        (_MIMIR % (b"its timestamp is too old", b"sample-timestamp-too-old"), True),
+        (_MIMIR % (b"it is beyond the out-of-order time window of 2h", b"sample-timestamp-too-old"), True),
+        (_MIMIR % (b"out-of-order samples are not allowed", b"sample-out-of-order"), True),
+        (_MIMIR % (b"another value has been ingested", b"sample-duplicate-timestamp"), True),
+        (b"2 errors: add 1 samples: out of order sample; add 3 samples: too old sample", True),
+        (_FUTURE + b"\nout of order sample\n", True),
+        (b'label value too long: "\\\\" then out of bounds', True),
+        (b"", False),
+        (b"bad request", False),
+        (_FUTURE, False),
+        (b'timestamp too new: 1796056737470 metric: "m"\n', False),
+        (b"received a sample whose timestamp is too far in the future (err-mimir-too-far-in-future).", False),
+        (b'label value too long for metric (actual: 2049, limit: 2048) metric: "m" label name: "k"', False),
+        (b"ingestion rate limit (5) exceeded while adding 6 samples and 0 metadata", False),
+        (b"user=T: per-user series limit of 5 exceeded, please contact administrator to raise it", False),
+        (b"out of order exemplar", False),
+        (b"labels out of order", False),
+        (b'duplicate label name: "k" metric "m{k=\\"x\\", k=\\"x\\"}"', False),
+        (b'sample invalid label: "out of order sample" metric "too old sample"', False),
+        (b'sample invalid label: "a\\" out of bounds \\" b"', False),
+        (b'label value too long for metric: "out of bounds', False),
+    ],
+)
+def test_is_too_old(body: bytes, expected: bool) -> None:  # noqa: FBT001 - a column of the table
+    """Each store's text for a sample that comes too late is known, whatever its case; a label's value says nothing."""
+    assert is_too_old(body) is expected
+
+
+@given(st.binary())
+def test_any_text_is_too_old_or_not(body: bytes) -> None:
+    """No body raises, and what is quoted never decides."""
+    assert is_too_old(body) in (True, False)
+    quoted = body.replace(b"\\", b"\\\\").replace(b'"', b'\\"')
+    assert not is_too_old(b'label value too long: "' + quoted + b"out of order sample" + b'"')
