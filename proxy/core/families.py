@@ -59,9 +59,9 @@ class Families:
                 self._news.append((tenant, family))
             known[family] = known.pop(family, False)  # behind what it is learnt from, so that it does not go first
         self.count += len(known) - before
-        if len(known) > TENANT_FAMILIES:
+        while len(known) > TENANT_FAMILIES:
             self._shrink(known)
-        if self.count > ALL_FAMILIES:
+        while self.count > ALL_FAMILIES:
             self._shrink(max(self._known.values(), key=len))
 
     def has(self, tenant: str, family: str) -> bool:

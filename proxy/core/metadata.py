@@ -163,9 +163,9 @@ class Metadata:
     def take(self, entries: Sequence[bytes], now_ms: int) -> Iterator[list[Part]]:
         """What tenants get now: first what waited for those that have learnt a family, then what has come.
 
-        To be called after each request, with its entries or without, and to be gone through to the end: what is given
-        is settled one step at a time, so that a caller can see to others between. The parts of a step go out before
-        the next one is asked for, since they are for those who are tenants just then.
+        To be called after each request, with its entries or without, and to be gone through to the end. It goes in
+        steps, so that a caller can see to others between; the parts of a step are for those who are tenants when it is
+        asked for, so they are to be sent before anything else happens.
         """
         self.expire(now_ms)
         yield self._learnt()
