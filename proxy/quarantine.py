@@ -5,74 +5,51 @@ thread, which writes it with one fsync, so that all who came while the last fsyn
 to that thread, the counts and the list to the event loop; the thread hands back what it did. A failure of the disk
 fails those who wait, with an error that makes the sender send again, and the next append simply tries again.
 `close` waits for what was appended and ends the thread.
+
+Whoever replays (`replay.py`) asks what waits, reads a segment's `places`, loads some records, and settles them.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 import structlog
 
-from proxy.core.errors import ProxyError, StorageError
-from proxy.core.record import QuarantineRecord, frame
-from proxy.core.retention import Held, Keep, surplus
-from proxy.segments import SegmentLog
+from ownership import DeviceKey
+from proxy.core.errors import StorageError
+from proxy.core.record import QuarantineRecord
+from proxy.core.replay import Verdict
+from proxy.core.retention import Keep
+from proxy.core.walk import Place
+from proxy.quarantine_log import Effect, QuarantineLog, Waiting, Writing
 
 _log: Final = structlog.get_logger()
 
-_SUFFIX: Final = ".q"
+_T = TypeVar("_T")
 
-
-@dataclass(slots=True)
-class _Append:
-    """The records of one call, which become durable or fail together."""
-
-    records: Sequence[QuarantineRecord]
-    done: asyncio.Future[None]
-    frames: bytes = b""
-    error: ProxyError | None = None
-
-
-@dataclass(slots=True)
-class _Contents:
-    """What one segment holds: samples per reason, and when its first and newest record were received."""
-
-    first_ms: int
-    newest_ms: int
-    samples: Counter[str] = field(default_factory=Counter)
-
-    def add(self, record: QuarantineRecord) -> None:
-        self.newest_ms = max(self.newest_ms, record.received_ms)
-        self.samples[record.reason] += record.samples
-
-
-@dataclass(slots=True)
-class _Effect:
-    """What the writer thread did to the counts."""
-
-    waiting: Counter[str] = field(default_factory=Counter)
-    dropped: Counter[str] = field(default_factory=Counter)
+_Append = tuple[Writing, asyncio.Future[None]]
 
 
 class Quarantine:
     """The quarantine of one data folder. Made by `open`, which reads what is there; used by one event loop.
 
     `waiting` are samples per reason of quarantine, `recovered` those that were there at the start, `dropped` are
-    samples per reason of dropping: `full` (more bytes than may be kept) and `age`. `torn_bytes` were unreadable.
+    samples per reason of dropping: `full` (more bytes than may be kept), `age`, and what verdicts say; `released` are
+    samples that left for tenants. `torn_bytes` were unreadable. At any time
+    quarantined + recovered = released + dropped + waiting, for those quarantined whose append has returned.
     """
 
-    def __init__(self, folder: Path, keep: Keep, clock: Callable[[], int]) -> None:
+    def __init__(self, log: QuarantineLog) -> None:
         self.dropped: Counter[str] = Counter()
-        self._keep = keep
-        self._clock = clock
-        self._contents: dict[int, _Contents] = {}
-        self._segments = SegmentLog(folder, _SUFFIX, self._take)
-        self.waiting: Counter[str] = sum((held.samples for held in self._contents.values()), Counter())
+        self.released = 0
+        self.waiting: Counter[str] = log.waiting()
         self.recovered: Counter[str] = Counter(self.waiting)
+        self._files = log
         self._appends: list[_Append] = []
         self._committer: asyncio.Task[None] | None = None
         self._closed = False
@@ -82,14 +59,14 @@ class Quarantine:
     async def open(cls, folder: Path, keep: Keep, clock: Callable[[], int]) -> Self:
         """The quarantine in `folder`; `clock` tells milliseconds since the epoch. Raises StorageError."""
         try:
-            return await asyncio.to_thread(cls, folder, keep, clock)
+            return cls(await asyncio.to_thread(QuarantineLog, folder, keep, clock))
         except OSError as error:
             raise StorageError(f"storage: the quarantine cannot be opened: {error}") from error
 
     @property
     def torn_bytes(self) -> int:
         """Bytes that were no whole record when the quarantine was opened, moved aside."""
-        return self._segments.torn_bytes
+        return self._files.torn_bytes
 
     async def append(self, records: Sequence[QuarantineRecord]) -> None:
         """Return when the records are on the disk. Raises StorageError, and RecordError for numbers beyond their range.
@@ -101,24 +78,57 @@ class Quarantine:
             return
         if self._closed:
             raise StorageError("storage: the quarantine is closed")
-        append = _Append(records, asyncio.get_running_loop().create_future())
+        append = (Writing(records), asyncio.get_running_loop().create_future())
         self._appends.append(append)
         self._wake()
-        await append.done
+        await append[1]
 
     def keep(self, keep: Keep) -> None:
         """Other bounds from now on; what exceeds them goes with the next append or trim."""
-        self._keep = keep
+        self._files.keep = keep
 
     async def trim(self) -> None:
         """Drop what has become too old since the last append. Raises StorageError."""
-        effect = _Effect()
-        try:
-            await asyncio.get_running_loop().run_in_executor(self._writer, self._make_room, 0, effect)
-        except OSError as error:
-            raise StorageError(f"storage: the quarantine cannot be trimmed: {error}") from error
-        finally:
-            self._apply(effect)
+        effect = Effect()
+        await self._change(lambda: self._files.trim(effect), effect)
+
+    async def segments(self) -> dict[int, int]:
+        """The segments in order of arrival, and when the earliest sample of each that may be answered was taken."""
+        return await self._run(self._files.segments)
+
+    async def waits(self, keys: AbstractSet[DeviceKey] | None) -> list[Waiting]:
+        """What waits of these devices, or of all, by segment; without samples of shared devices."""
+        return await self._run(lambda: self._files.waits(keys))
+
+    async def places(
+        self, seq: int, keys: AbstractSet[DeviceKey | None] | None = None, *, shared: bool = False
+    ) -> list[Place]:
+        """Where the records of a segment lie: those of these devices or of all, those of shared devices or not.
+
+        They are good until the segment is compacted. Raises StorageError.
+        """
+        return await self._run(lambda: self._files.places(seq, keys, shared=shared))
+
+    async def load(self, places: Sequence[Place]) -> list[tuple[Place, QuarantineRecord]]:
+        """The records that lie there, in this order, as far as they still do. Raises StorageError."""
+        return await self._run(lambda: self._files.load(places))
+
+    async def settle(self, settled: Sequence[tuple[Place, Verdict]]) -> Effect:
+        """Let verdicts come true and count them, but for records that went away meanwhile; what they changed.
+
+        They are gone from the disk once their segment is compacted.
+        """
+        effect = Effect()
+        await self._change(lambda: self._files.settle(settled, effect), effect)
+        return effect
+
+    async def compact(self, segments: Sequence[int] | None = None) -> None:
+        """Take what was settled from the disk, a segment at a time. Raises StorageError: it is gone all the same.
+
+        Only until the next start, though: then it waits again.
+        """
+        for seq in await self._run(self._files.unsettled) if segments is None else segments:
+            await self._run(partial(self._files.compact, seq))
 
     async def close(self) -> None:
         """Wait for what was appended, end the writer thread. May be called again."""
@@ -127,8 +137,28 @@ class Quarantine:
         self._closed = True
         if self._committer is not None:
             await self._committer
-        await asyncio.get_running_loop().run_in_executor(self._writer, self._segments.roll)
+        await asyncio.get_running_loop().run_in_executor(self._writer, self._files.close)
         self._writer.shutdown()
+
+    async def _change(self, work: Callable[[], None], effect: Effect) -> None:
+        """Work that has an effect on the counts, which is entered even if the caller is cancelled meanwhile."""
+
+        async def change() -> None:
+            try:
+                await self._run(work)
+            finally:
+                self._apply(effect)
+
+        await asyncio.shield(asyncio.get_running_loop().create_task(change()))
+
+    async def _run(self, work: Callable[[], _T]) -> _T:
+        """Work in the writer thread, behind what it has to do already."""
+        if self._closed:
+            raise StorageError("storage: the quarantine is closed")
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._writer, work)
+        except OSError as error:
+            raise StorageError(f"storage: the quarantine: {error}") from error
 
     def _wake(self) -> None:
         if self._committer is None or self._committer.done():
@@ -138,101 +168,26 @@ class Quarantine:
         loop = asyncio.get_running_loop()
         while self._appends:
             group, self._appends = self._appends, []
+            writings = [writing for writing, _ in group]
             try:
-                self._apply(await loop.run_in_executor(self._writer, self._commit, group))
+                self._apply(await loop.run_in_executor(self._writer, self._files.commit, writings))
             except Exception as error:  # noqa: BLE001 - the outermost frame of a task: nobody may be left waiting
                 _log.exception("quarantine commit failed")
-                for append in group:
-                    append.error = StorageError(f"storage: the quarantine failed: {error}")
+                for writing in writings:
+                    writing.error = StorageError(f"storage: the quarantine failed: {error}")
             for append in group:
-                _settle(append)
+                _settle(*append)
 
-    def _apply(self, effect: _Effect) -> None:
+    def _apply(self, effect: Effect) -> None:
         self.waiting.update(effect.waiting)
         self.dropped.update(effect.dropped)
-
-    # ------------------------------------------------------------------ in the writer thread
-
-    def _take(self, seq: int, payload: bytes) -> None:
-        self._note(seq, QuarantineRecord.decode(payload))
-
-    def _note(self, seq: int, record: QuarantineRecord) -> None:
-        if seq not in self._contents:
-            self._contents[seq] = _Contents(record.received_ms, record.received_ms)
-        self._contents[seq].add(record)
-
-    def _commit(self, group: Sequence[_Append]) -> _Effect:
-        effect = _Effect()
-        for append in group:
-            _encode(append)
-        ready = [append for append in group if append.error is None]
-        try:
-            for run in self._runs(ready, effect):
-                self._write(run, effect)
-        except OSError as error:
-            _log.error("quarantine not written", error=str(error))
-            for append in ready:
-                if append.frames:
-                    append.error = StorageError(f"storage: the quarantine cannot be written: {error}")
-        return effect
-
-    def _runs(self, appends: Sequence[_Append], effect: _Effect) -> Iterator[list[_Append]]:
-        """The appends in order, cut so that each run goes into one segment; none is cut itself."""
-        run: list[_Append] = []
-        for append in appends:
-            if len(append.frames) > self._keep.bytes:
-                effect.dropped["full"] += sum(record.samples for record in append.records)
-                append.frames = b""
-                continue
-            run.append(append)
-            if self._current_bytes() + sum(len(each.frames) for each in run) >= self._keep.segment_bytes:
-                yield run
-                run = []
-        if run:
-            yield run
-
-    def _write(self, run: Sequence[_Append], effect: _Effect) -> None:
-        frames = b"".join([append.frames for append in run])
-        self._make_room(len(frames), effect)
-        seq = self._segments.append(frames)
-        for append in run:
-            append.frames = b""
-            for record in append.records:
-                self._note(seq, record)
-                effect.waiting[record.reason] += record.samples
-
-    def _current_bytes(self) -> int:
-        current = self._segments.current
-        return 0 if current is None else self._segments.sizes[current]
-
-    def _make_room(self, incoming_bytes: int, effect: _Effect) -> None:
-        now_ms = self._clock()
-        current = self._segments.current
-        if current is not None and (
-            self._segments.sizes[current] >= self._keep.segment_bytes
-            or now_ms - self._contents[current].first_ms >= self._keep.segment_ms
-        ):
-            self._segments.roll()
-        held = [Held(seq, size, self._contents[seq].newest_ms) for seq, size in self._segments.sizes.items()]
-        for seq, reason in surplus(held, self._keep, now_ms, incoming_bytes):
-            self._segments.drop(seq)
-            gone = self._contents.pop(seq).samples
-            effect.waiting.subtract(gone)
-            effect.dropped[reason] += gone.total()
-            _log.warning("quarantine dropped samples", reason=reason, samples=gone.total())
+        self.released += effect.released
 
 
-def _encode(append: _Append) -> None:
-    try:
-        append.frames = b"".join([frame(record.encode()) for record in append.records])
-    except ProxyError as error:
-        append.error = error
-
-
-def _settle(append: _Append) -> None:
-    if append.done.done():  # its caller gave up waiting
+def _settle(writing: Writing, done: asyncio.Future[None]) -> None:
+    if done.done():  # its caller gave up waiting
         return
-    if append.error is None:
-        append.done.set_result(None)
+    if writing.error is None:
+        done.set_result(None)
     else:
-        append.done.set_exception(append.error)
+        done.set_exception(writing.error)
