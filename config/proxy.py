@@ -95,15 +95,11 @@ class QuarantineConfig(Section):
 
 
 class DeliveryConfig(Section):
-    """What happens to parts that a tenant's store has not accepted yet.
-
-    There is no durable queue yet: only `timeout` has an effect, and what a store has not accepted by then goes back
-    to its sender with 503.
-    """
+    """What happens to parts that a tenant's store has not accepted yet. Each tenant has a queue of its own on disk."""
 
     park_after: Milliseconds = 1_000
-    """Wait this long for a store before its part is queued on disk and acknowledged. Default 1s; longer lets one slow
-    store hold its senders, shorter writes more to disk."""
+    """Wait this long for a store before its part is queued on disk and acknowledged, while the attempt goes on. Default
+    1s; longer lets one slow store hold its senders, shorter writes more to disk."""
 
     timeout: PositiveMilliseconds = 10_000
     """An attempt without an answer by then has failed and is made again. Default 10s."""

@@ -37,6 +37,7 @@ DRAIN_SECONDS: Final = 5.0
 """How long lanes may finish what they have in hand when all is closed; then it is parked."""
 
 _UNANSWERED: Final = Retryable("unanswered")
+_GONE: Final = Retryable("reconfigured")
 
 
 class _Ways:
@@ -81,6 +82,7 @@ class Delivery:
         self._watch = Watch(loop, _patience(configured))
         self._common = Common(Pacer(loop), self._watch, observer, means)
         self._lanes: dict[str, Lane] = {}
+        self._hurried = asyncio.Event()
         self._open_books(configured)
 
     def start(self) -> None:
@@ -96,9 +98,12 @@ class Delivery:
         fit = [each for part in parts for each in fitting(part, GROUP_BYTES, GROUP_SAMPLES)]
         batch = Batch(self._loop, len(fit), attempt)
         for part in fit:
-            lane = self._lanes.get(part.tenant) or self._lane(part.tenant)
             part.batch = batch
-            lane.put(part)
+            lane = self._lanes.get(part.tenant) or self._lane(part.tenant)
+            if lane is not None:
+                lane.put(part)
+            else:
+                batch.settle(part.tenant, part, _GONE)
         return batch
 
     def waiting(self) -> Mapping[str, str]:
@@ -120,16 +125,31 @@ class Delivery:
                 lane.replace(*self._way(tenant_id))
         self.start()
 
+    def hurry(self) -> None:
+        """Let `close` wait for nothing."""
+        self._hurried.set()
+
     async def close(self) -> None:
         """Finish what is in hand, for DRAIN_SECONDS at most, park the rest, and close all lanes."""
-        await asyncio.gather(*(_finish(lane) for lane in self._lanes.values()))
+        lanes = self._lanes.values()
+        tasks = [self._loop.create_task(_finish(lane)) for lane in lanes]
+        hurried = self._loop.create_task(self._hurried.wait())
+        finished = asyncio.gather(*tasks)
+        await asyncio.wait({finished, hurried}, return_when=asyncio.FIRST_COMPLETED)
+        hurried.cancel()
+        finished.cancel()
+        for lane in lanes:
+            lane.close()
 
     def _open_books(self, configured: Configured) -> None:
         """Let every declared tenant be in the metrics, from 0 on."""
         for tenant in configured.settings.tenants:
             self._books.tenant(tenant.id)
 
-    def _lane(self, tenant_id: str) -> Lane:
+    def _lane(self, tenant_id: str) -> Lane | None:
+        """A lane for a tenant that has none; None where a reload has just taken the tenant away."""
+        if self._ways.endpoint(tenant_id) is None:
+            return None
         road = Road(tenant_id, *self._way(tenant_id), self._common.observer)
         outlet = Outlet(road, self._queues.queue(tenant_id), self._books.tenant(tenant_id))
         lane = self._lanes[tenant_id] = Lane(outlet, self._common)
@@ -174,4 +194,3 @@ async def _finish(lane: Lane) -> None:
                 lane.park_all()
         else:
             break
-    lane.close()

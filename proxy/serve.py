@@ -1,6 +1,8 @@
 """From a configuration file to a listening process, and to its end.
 
-SIGTERM and SIGINT: not ready at once, the requests in flight are finished, then everything is closed. SIGHUP reloads.
+SIGTERM and SIGINT: not ready at once, a moment later no new connections, the requests in flight are finished, what lanes
+have in hand is delivered or queued, then everything is closed. A second one waits for nobody: what was acknowledged is
+on the disk. SIGHUP reloads.
 """
 
 import asyncio
@@ -24,13 +26,16 @@ from proxy.core.errors import StorageError
 from proxy.ingest import WriteEndpoint
 from proxy.logs import LogFormat, set_up
 from proxy.protocol import HttpProtocol
-from proxy.service import Proxy
+from proxy.service import STOPPING, Proxy
 
 KEEP_ALIVE_SECONDS: Final = 330
 """Above the five minutes that Prometheus keeps a connection; a shorter time closes it under the next POST."""
 
 DRAIN_SECONDS: Final = 25
 """For requests in flight at the end: longer than any of them may take, shorter than Kubernetes' 30 s of grace."""
+
+LEAVE_SECONDS: Final = 0.5
+"""How long it is still served after it has said that it is not ready: what comes on its way is not turned away."""
 
 BACKLOG: Final = 1024
 
@@ -141,9 +146,16 @@ class _Signals:
         await asyncio.gather(*self._reloads)
 
     def _stop(self) -> None:
-        self._server.force_exit = self._server.should_exit
+        if self._proxy.not_ready == STOPPING:
+            self._server.force_exit = True
+            self._proxy.hurry()
+            self._leave()
+        else:
+            self._proxy.stopping()
+            self._loop.call_later(LEAVE_SECONDS, self._leave)
+
+    def _leave(self) -> None:
         self._server.should_exit = True
-        self._proxy.stopping()
 
     def _reload(self) -> None:
         task = self._loop.create_task(self._take_anew())

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,15 @@ class Running:
         found = await self.scrape()
         assert found.imbalances() == []
         return found
+
+    async def reaches(self, holds: Callable[[Scrape], bool]) -> Scrape:
+        """What /metrics says as soon as it says so and the books balance."""
+        async with asyncio.timeout(20):
+            while True:
+                found = await self.scrape()
+                if holds(found) and not found.imbalances():
+                    return found
+                await asyncio.sleep(0.02)
 
     def configure(self, config: Mapping[str, Any]) -> None:
         """Write another configuration into the file."""

@@ -2,13 +2,12 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from proxy import delivery
 from tests.peers.push import encode
 from tests.proxy.core.messages import NOW_MS, blob, block, exemplar, sample
 from tests.proxy.receiver import Exchange, Receiver, listening, no_content
@@ -16,17 +15,21 @@ from tests.proxy.running import Running, answering, check_form, config_of, recei
 
 GOOD = encode([({"__name__": "good"}, [(NOW_MS, 1.5)])])
 BAD = encode([({"__name__": "good"}, [(NOW_MS, 1.5)]), ({"job": "a"}, [(NOW_MS, 1.5)])])
-DELIVERY = {"timeout": "200ms", "park_after": "100ms"}
+DELIVERY = {"timeout": "500ms", "park_after": "200ms"}
+NO_QUEUE = {**DELIVERY, "queue_full": "refuse", "queue_bytes": "1"}
 SECRET = "of-another-tenant 10.1.2.3:9095"
 
 
 @contextlib.asynccontextmanager
-async def scene(folder: Path, stores: Sequence[Receiver], **endpoint: Any) -> AsyncIterator[Running]:
+async def scene(
+    folder: Path, stores: Sequence[Receiver], delivery: Mapping[str, str] = DELIVERY, **endpoint: Any
+) -> AsyncIterator[Running]:
     """A proxy whose tenants t0, t1, ... get everything, each in a store of its own."""
     async with contextlib.AsyncExitStack() as stack:
         listeners = [await stack.enter_async_context(listening(store)) for store in stores]
         tenants = [tenant(f"t{number}", store, endpoint=endpoint) for number, store in enumerate(listeners)]
-        yield await stack.enter_async_context(running(folder, config_of(folder, tenants)))
+        config = config_of(folder, tenants, proxy={"delivery": dict(delivery)})
+        yield await stack.enter_async_context(running(folder, config))
 
 
 STATUSES = """
@@ -34,23 +37,23 @@ STATUSES = """
  200   | partial | 204    |
  202   | partial | 204    |
  204   | whole   | 204    |
- 301   | partial | 503    | upstream_301
- 302   | partial | 503    | upstream_302
- 307   | whole   | 503    | upstream_307
+ 301   | partial | 204    | upstream_301
+ 302   | partial | 204    | upstream_302
+ 307   | whole   | 204    | upstream_307
  400   | partial | 400    | upstream_400_partial
  400   | whole   | 400    | upstream_400
- 401   | partial | 503    | upstream_401
- 403   | partial | 503    | upstream_403
+ 401   | partial | 204    | upstream_401
+ 403   | partial | 204    | upstream_403
  404   | partial | 400    | upstream_404
- 408   | partial | 503    | upstream_408
+ 408   | partial | 204    | upstream_408
  413   | partial | 400    | upstream_413
  415   | whole   | 400    | upstream_415
  422   | partial | 400    | upstream_422
- 429   | partial | 503    | upstream_429
- 500   | partial | 503    | upstream_500
- 502   | whole   | 503    | upstream_502
- 503   | partial | 503    | upstream_503
- 599   | partial | 503    | upstream_599
+ 429   | partial | 204    | upstream_429
+ 500   | partial | 204    | upstream_500
+ 502   | whole   | 204    | upstream_502
+ 503   | partial | 204    | upstream_503
+ 599   | partial | 204    | upstream_599
 """
 
 
@@ -63,7 +66,10 @@ def rows(table: str) -> list[list[str]]:
 async def test_each_status_of_a_store_means_something(
     tmp_path: Path, store: str, refusal: str, sender: str, reason: str
 ) -> None:
-    """The sender's status, its text and the books follow from the table, and the store's text stays here."""
+    """The sender's status, its text and the books follow from the table, and the store's text stays here.
+
+    What the store may take later is queued: the sender is answered as if it had been delivered.
+    """
     asked = answering(
         int(store), f"Location: http://127.0.0.1:1/x\r\nX-Said: {SECRET}\r\n", "" if store == "204" else SECRET
     )
@@ -72,45 +78,51 @@ async def test_each_status_of_a_store_means_something(
         assert answer.status == int(sender)
         check_form(answer)
         assert SECRET not in answer.text
-        told = {"204": "", "400": f"{reason}: tenant t0\n", "503": f"retry: not delivered yet: t0 ({reason})\n"}
-        assert answer.text == told[sender]
+        assert answer.text == (f"{reason}: tenant t0\n" if sender == "400" else "")
         found = await proxy.balanced()
-        assert found.by("upstream_requests_total", "code", tenant="t0") == {store: 1}
-        assert found.total("samples_delivered_total", tenant="t0") == (sender == "204")
+        assert found.by("upstream_requests_total", "code", tenant="t0").keys() == {store}
+        queued = sender == "204" and bool(reason)
+        assert found.total("samples_queued", tenant="t0") == queued
+        assert found.by("circuit_open", "reason", tenant="t0") == ({reason: 1} if queued else {})
+        assert found.total("samples_delivered_total", tenant="t0") == (sender == "204" and not queued)
         assert found.by("samples_dropped_total", "reason") == ({reason: 1} if sender == "400" else {})
         assert found.total("samples_routed_total") == 1
-        assert len(asked.requests) == 1
 
 
 PRECEDENCE = """
- stores      | series | sender
- 204 204 204 | good   | 204
- 204 400 204 | good   | 400
- 404 400 413 | good   | 400
- 204 503 204 | good   | 503
- 400 503 204 | good   | 503
- 429 400 400 | good   | 503
- 204 204 204 | bad    | 400
- 204 503 204 | bad    | 503
- 400 204 204 | bad    | 400
+ stores      | series | queued | handed back
+ 204 204 204 | good   | 204    | 204
+ 204 400 204 | good   | 400    | 400
+ 404 400 413 | good   | 400    | 400
+ 204 503 204 | good   | 204    | 503
+ 400 503 204 | good   | 400    | 503
+ 429 400 400 | good   | 400    | 503
+ 204 204 204 | bad    | 400    | 400
+ 204 503 204 | bad    | 400    | 503
+ 400 204 204 | bad    | 400    | 400
 """
 
 
-@pytest.mark.parametrize(("stores", "series", "sender"), rows(PRECEDENCE))
+@pytest.mark.parametrize("delivery", [DELIVERY, NO_QUEUE], ids=["queued", "handed back"])
+@pytest.mark.parametrize("row", rows(PRECEDENCE))
 async def test_retryable_goes_before_permanent_before_success(
-    tmp_path: Path, stores: str, series: str, sender: str
+    tmp_path: Path, row: list[str], delivery: dict[str, str]
 ) -> None:
-    """One tenant that can be tried again makes the sender send again; else one refusal tells it; each is asked once."""
+    """A part that cannot be queued makes the sender send again; else one refusal tells it; queued is as delivered."""
+    stores, series, queued, handed_back = row
     asked = [answering(int(status)) for status in stores.split()]
-    async with scene(tmp_path, asked) as proxy:
+    async with scene(tmp_path, asked, delivery) as proxy:
         answer = await proxy.push(BAD if series == "bad" else GOOD)
-        assert answer.status == int(sender)
+        assert answer.status == int(queued if delivery is DELIVERY else handed_back)
         check_form(answer)
-        assert [len(store.requests) for store in asked] == [1, 1, 1]
+        if answer.status == 503:
+            told = [f"t{number} (queue_full)" for number, status in enumerate(stores.split()) if status in "429 503"]
+            assert answer.text == f"retry: not delivered yet: {', '.join(told)}\n"
         found = await proxy.balanced()
         for number, status in enumerate(stores.split()):
             delivered = found.total("samples_delivered_total", tenant=f"t{number}")
             assert delivered == (status == "204")
+            assert asked[number].requests
 
 
 async def test_the_text_names_each_tenant_once_and_bad_series_first(tmp_path: Path) -> None:
@@ -156,8 +168,8 @@ async def test_a_store_hears_from_us_and_not_from_the_sender(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("trouble", "word"), [("refused", "refused"), ("closed", "closed"), ("silent", "timeout")])
-async def test_a_store_that_does_not_answer_makes_the_sender_wait(tmp_path: Path, trouble: str, word: str) -> None:
-    """A port that is closed, a connection that ends, a store that says nothing: 503 in time, and counted as such."""
+async def test_a_store_that_does_not_answer_holds_nobody(tmp_path: Path, trouble: str, word: str) -> None:
+    """A port that is closed, a connection that ends, a store that says nothing: queued, acknowledged, and counted."""
 
     async def answer(exchange: Exchange) -> None:
         if trouble == "closed":
@@ -171,49 +183,50 @@ async def test_a_store_that_does_not_answer_makes_the_sender_wait(tmp_path: Path
         written = tenant("t0", store if trouble != "refused" else Receiver(port=1))
         config = config_of(tmp_path, [written, tenant("t1", other)], proxy={"delivery": DELIVERY})
         proxy = await stack.enter_async_context(running(tmp_path, config))
-        answer_ = await proxy.push(GOOD)
-        assert (answer_.status, answer_.text) == (503, f"retry: not delivered yet: t0 (upstream_{word})\n")
-        found = await proxy.balanced()
-        assert found.by("upstream_requests_total", "code") == {word: 1, "204": 1}
+        assert (await proxy.push(GOOD)).status == 204
         assert len(received(other)) == 1
+        found = await proxy.balanced()
+        assert (found.total("samples_queued", tenant="t0"), found.total("samples_queued", tenant="t1")) == (1, 0)
+        await proxy.reaches(lambda seen: word in seen.by("upstream_requests_total", "code", tenant="t0"))
 
 
-async def test_a_sender_is_answered_before_it_gives_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When the time to answer is over the sender is told to send again, though a store may still take it."""
-    monkeypatch.setattr(delivery, "ANSWER_SECONDS", 0.1)
+async def test_a_slow_store_is_waited_for_no_longer_than_it_may(tmp_path: Path) -> None:
+    """After `park_after` the sender has its 204 while the store still thinks; its late answer ends the part, once."""
     gate = asyncio.Event()
 
     async def answer(exchange: Exchange) -> None:
         await gate.wait()
         await no_content(exchange)
 
-    async with scene(tmp_path, [Receiver(answer), Receiver()]) as proxy:
-        told = await proxy.push(GOOD)
-        assert (told.status, told.reason) == (503, "retry")
-        check_form(told)
-        gate.set()
+    slow = Receiver(answer)
+    async with scene(tmp_path, [slow, Receiver()], {**DELIVERY, "timeout": "5s"}) as proxy:
         assert (await proxy.push(GOOD)).status == 204
         found = await proxy.balanced()
-        assert found.by("samples_delivered_total", "tenant") == {"t0": 2, "t1": 2}
+        assert found.by("samples_queued", "tenant") == {"t0": 1}
+        gate.set()
+        found = await proxy.reaches(lambda seen: seen.total("samples_queued") == 0)
+        assert found.by("samples_delivered_total", "tenant") == {"t0": 1, "t1": 1}
+        assert len(received(slow)) == 1
 
 
-async def test_a_store_that_hangs_gathers_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What senders send again and again to a store that hangs waits once, not once for each time."""
-    monkeypatch.setattr(delivery, "ANSWER_SECONDS", 0.05)
-    gate = asyncio.Event()
+async def test_what_was_queued_arrives_in_order_when_the_store_is_back(tmp_path: Path) -> None:
+    """A store that fails for a while gets everything, in the order in which it came, and before what is new."""
+    answers = [503]
 
     async def answer(exchange: Exchange) -> None:
-        await gate.wait()
-        await no_content(exchange)
+        await exchange.write(f"HTTP/1.1 {answers[0]} Said\r\nContent-Length: 0\r\n\r\n".encode())
 
     store = Receiver(answer)
     async with scene(tmp_path, [store]) as proxy:
-        for _ in range(5):
-            assert (await proxy.push(GOOD)).status == 503
-        gate.set()
-        assert (await proxy.push(GOOD)).status == 204
-        assert len(received(store)) == 2
-        await proxy.balanced()
+        for number in range(5):
+            body = encode([({"__name__": "m"}, [(NOW_MS + number, float(number))])])
+            assert (await proxy.push(body)).status == 204
+        failed = len(store.requests)
+        answers[0] = 204
+        found = await proxy.reaches(lambda seen: seen.total("samples_queued") == 0)
+        assert found.total("samples_delivered_total") == 5
+        arrived = [points for _, points in received(Receiver(requests=store.requests[failed:]))]
+        assert [point for points in arrived for point in points][-5:] == [(NOW_MS + n, float(n)) for n in range(5)]
 
 
 async def test_one_request_never_mixes_replicas(tmp_path: Path) -> None:
@@ -272,5 +285,5 @@ async def test_exemplars_are_counted_where_they_end(tmp_path: Path) -> None:
     """Of exemplars the books say how many stores took and how many will never be taken."""
     body = snappy(blob(1, block(("__name__", "m")) + sample() + exemplar() + exemplar(0.75)))
     async with scene(tmp_path, [answering(204), answering(400), answering(503)]) as proxy:
-        assert (await proxy.push(body)).status == 503
+        assert (await proxy.push(body)).status == 400
         assert (await proxy.balanced()).by("exemplars_total", "fate") == {"delivered": 2, "dropped": 2}
