@@ -1,8 +1,8 @@
 """From a configuration file to a listening process, and to its end.
 
-SIGTERM and SIGINT: not ready at once, a moment later no new connections, the requests in flight are finished, what lanes
-have in hand is delivered or queued, then everything is closed. A second one waits for nobody: what was acknowledged is
-on the disk. SIGHUP reloads.
+SIGTERM and SIGINT: not ready at once, a moment later no new connections, the requests in flight are finished, what
+lanes have in hand is delivered or queued, then everything is closed. A second one waits for nobody: what was
+acknowledged is on the disk. SIGHUP reloads.
 """
 
 import asyncio
