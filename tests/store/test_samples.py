@@ -145,6 +145,17 @@ def test_what_is_not_kept_does_no_harm(store: SampleStore) -> None:
     assert SampleReader(store.path).count() == 2
 
 
+def test_metadata_alone(store: SampleStore) -> None:
+    """A request of nothing but metadata is taken, and nothing of it is kept."""
+    store.append(WriteRequest(timeseries=[entry(UP, (1, 1.0))]).SerializeToString())
+    metadata = [
+        MetricMetadata(type=MetricMetadata.COUNTER, metric_family_name=b"up", help=b"Help.", unit=b"s")
+        for _ in range(3)
+    ]
+    assert store.append(WriteRequest(metadata=metadata).SerializeToString()) == 0
+    assert list(SampleReader(store.path).series()) == [UP]
+
+
 @pytest.mark.parametrize(
     "raw",
     [
