@@ -7,7 +7,13 @@ from typing import Final, Self
 
 from proxy.core.errors import StorageError
 
+LOCK_NAME: Final = "lock"
+
 _FILE_MODE: Final = 0o600
+
+
+class InUseError(StorageError):
+    """Another process has the data folder."""
 
 
 class DataDir:
@@ -18,18 +24,20 @@ class DataDir:
 
     @classmethod
     def take(cls, folder: Path) -> Self:
-        """Make the folder where it is missing, and lock its file `lock`. Raises StorageError where that cannot be."""
+        """Make the folder where it is missing, and lock its file `lock`. Raises InUseError, StorageError."""
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            fd = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
+            fd = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
         except OSError as error:
             raise StorageError(f"the data folder cannot be used: {error}") from error
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(fd)
-            why = "another process uses it" if isinstance(error, BlockingIOError) else f"it cannot be locked: {error}"
-            raise StorageError(f"{folder}: {why}; give each proxy a data_dir of its own") from error
+            mend = "give each proxy a data_dir of its own"
+            if isinstance(error, BlockingIOError):
+                raise InUseError(f"{folder}: another process uses it; {mend}") from error
+            raise StorageError(f"{folder}: it cannot be locked: {error}; {mend}") from error
         return cls(fd)
 
     def release(self) -> None:
