@@ -96,14 +96,21 @@ class SegmentLog:
         durable.cut(self._path(seq), size)
         self._sizes[seq] = size
 
-    def drop(self, seq: int) -> None:
-        """Forget a segment with all its records. After a crash of the machine it may be there again."""
+    def drop(self, seq: int, *, sync: bool = True) -> None:
+        """Forget a segment with all its records. After a crash of the machine it may be there again without `sync`."""
         if seq == self.current:
             self.roll()
         self._path(seq).unlink(missing_ok=True)
         del self._sizes[seq]
-        with contextlib.suppress(OSError):
-            durable.sync_folder(self._folder)
+        if sync:
+            with contextlib.suppress(OSError):  # it is gone all the same, for every reader
+                durable.sync_folder(self._folder)
+
+    def leave(self, seq: int) -> None:
+        """Forget a segment, but for its file, which stays for the next start to find."""
+        if seq == self.current:
+            self.roll()
+        del self._sizes[seq]
 
     def read(self, seq: int) -> tuple[bytes, ...]:
         """The records of a segment, in the order in which they were appended."""
