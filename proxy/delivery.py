@@ -7,7 +7,7 @@ configured again, or for somebody to drop it.
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -132,12 +132,12 @@ class Delivery:
     async def close(self) -> None:
         """Finish what is in hand, for DRAIN_SECONDS at most, park the rest, and close all lanes."""
         lanes = self._lanes.values()
-        tasks = [self._loop.create_task(_finish(lane)) for lane in lanes]
+        finished = self._loop.create_task(_finish_all(lanes))
         hurried = self._loop.create_task(self._hurried.wait())
-        finished = asyncio.gather(*tasks)
-        await asyncio.wait({finished, hurried}, return_when=asyncio.FIRST_COMPLETED)
-        hurried.cancel()
-        finished.cancel()
+        _, pending = await asyncio.wait({finished, hurried}, return_when=asyncio.FIRST_COMPLETED)
+        for task in pending:
+            task.cancel()
+        await asyncio.wait({finished, hurried})
         for lane in lanes:
             lane.close()
 
@@ -182,6 +182,12 @@ async def outcomes(batch: Batch | None) -> list[tuple[str, Outcome]]:
 
 def _patience(configured: Configured) -> float:
     return configured.settings.proxy.delivery.park_after / 1000
+
+
+async def _finish_all(lanes: Iterable[Lane]) -> None:
+    async with asyncio.TaskGroup() as group:
+        for lane in lanes:
+            group.create_task(_finish(lane))
 
 
 async def _finish(lane: Lane) -> None:

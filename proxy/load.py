@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from proxy.core.books import Books, TenantBooks
 from proxy.core.carrying import Carrying, Settled
 from proxy.core.outcome import Refused, Retryable
+from proxy.core.record import QueueRecord
 from proxy.core.wire import Part
 
 
@@ -75,3 +76,17 @@ class Load:
             part.batch.delivered()
         else:
             part.batch.settle(part.tenant, part, outcome)
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """What is being written to the queue: for the senders of `parts`, and of the load if it is among the records."""
+
+    records: list[QueueRecord]
+    parts: list[Part]
+    load: Load | None
+
+    @property
+    def size(self) -> int:
+        """Bytes that memory holds for it."""
+        return sum(len(record.entries) for record in self.records)

@@ -16,20 +16,19 @@ To stop, `close`: no request goes out any more, a load whose senders wait is par
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol
 
 import structlog
 
 from proxy.core.backoff import Backoff
-from proxy.core.carrying import Carrying, Item
+from proxy.core.carrying import UNBOUNDED, Carrying, Item
 from proxy.core.errors import StorageError
-from proxy.core.outcome import THROTTLED, Outcome, Retryable, is_too_old
+from proxy.core.outcome import Outcome, Retryable, is_too_old
 from proxy.core.record import QueueRecord
 from proxy.core.wire import Part
 from proxy.group import GROUP_BYTES, GROUP_SAMPLES, Group, record_of
-from proxy.load import Load, Standing
+from proxy.load import Append, Load, Standing
 from proxy.outlet import Means, Outlet
 
 _log: Final = structlog.get_logger()
@@ -60,20 +59,6 @@ class Hand(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Append:
-    """What is being written to the queue: for the senders of `parts`, and of the load if it is among the records."""
-
-    records: list[QueueRecord]
-    parts: list[Part]
-    load: Load | None
-
-    @property
-    def size(self) -> int:
-        """Bytes that memory holds for it."""
-        return sum(len(record.entries) for record in self.records)
-
-
 class Trouble:
     """The trouble of one lane; made when it begins."""
 
@@ -87,7 +72,8 @@ class Trouble:
         self._load: Load | None = None
         self._late: tuple[Outcome, bytes] | None = None  # a reply that came while its load was being parked
         self._failures = 0
-        self._window = PROBE_SAMPLES
+        self._merged = PROBE_SAMPLES  # samples that may be merged into one request
+        self._window = UNBOUNDED  # samples that a request may have at all, if the upstream throttles
         self._pause: object | None = None
         self._appending = 0
         self._appending_bytes = 0
@@ -127,7 +113,7 @@ class Trouble:
             part.batch.settle(part.tenant, part, _STORAGE)
         else:
             item = Item(part.body, part.samples, part.made, part.exemplars)
-            self._append(_Append([record_of(part, [item], self._means.now_ms(), attempted=False)], [part], None))
+            self._append(Append([record_of(part, [item], self._means.now_ms(), attempted=False)], [part], None))
 
     def hurry(self) -> None:
         """The upstream is another one: go on, and do not wait any longer."""
@@ -161,7 +147,7 @@ class Trouble:
     def _next(self) -> None:
         if self._queue.records:
             self.open = self._taking = True
-            self._queue.take(self._window, GROUP_BYTES, self._taken)
+            self._queue.take(min(self._merged, self._window), GROUP_BYTES, self._taken)
         elif not self._appending:
             self.open = False
             self._hand.recovered()
@@ -195,17 +181,17 @@ class Trouble:
             self._failed(load, outcome)
         else:
             self._failures = 0
-            self._window = min(self._window * 2, GROUP_SAMPLES)
+            self._merged = min(self._merged * 2, GROUP_SAMPLES)
         if load.carrying.finished:
             self._load = None
+            self._window = load.carrying.window
             if load.standing is Standing.QUEUED:
                 self._queue.done()
         self.go_on()
 
     def _failed(self, load: Load, outcome: Retryable) -> None:
         self._failures += 1
-        limited = outcome.reason == THROTTLED
-        self._window = max(self._window // 2, 1) if limited else min(self._window, PROBE_SAMPLES)
+        self._merged = PROBE_SAMPLES
         self._wait(outcome)
         if load.standing is Standing.HANDED_BACK:
             self._load = None
@@ -244,14 +230,14 @@ class Trouble:
                 records.append(record_of(group.parts[0], group.items(), now_ms, attempted=False))
                 parts += group.parts
         if records:
-            self._append(_Append(records, parts, load if taken else None))
+            self._append(Append(records, parts, load if taken else None))
 
-    def _append(self, append: _Append) -> None:
+    def _append(self, append: Append) -> None:
         self._appending += 1
         self._appending_bytes += append.size
         self._queue.append(append.records, partial(self._appended, append), taken=append.load is not None)
 
-    def _appended(self, append: _Append, error: StorageError | None) -> None:
+    def _appended(self, append: Append, error: StorageError | None) -> None:
         self._appending -= 1
         self._appending_bytes -= append.size
         failed = None if error is None else Retryable(error.reason)
@@ -292,7 +278,8 @@ class Trouble:
 
     def _load_of(self, items: list[Item], attempt: int, *, replay: bool) -> Load:
         """A load from the queue."""
-        carrying = Carrying(items, self._road.refusal, self._spend, replay=replay, attempt=attempt)
+        carrying = Carrying(items, self._road.refusal, self._spend, replay=replay, window=self._window)
+        carrying.attempt = attempt
         return Load(carrying, Standing.QUEUED, [item.samples + item.exemplars for item in items], replay=replay)
 
     def _spend(self) -> bool:

@@ -4,8 +4,8 @@ A request is made of items (parts, or records of the queue), which are settled e
 wrong it is sent as it is; no entry is looked at. Otherwise, always in order and one request after the other:
 
 - Retryable: the same bytes again. 429 says that nothing was stored, and may mean that no request of this size will ever
-  pass: it goes on in halves, and nothing larger is sent until all is settled. A size that has passed before is tried
-  once more first, because then it was the rate and not the burst.
+  pass: it goes on in halves, and what follows is not larger until requests pass again. A size that has passed before is
+  tried once more first, because then it was the rate and not the burst.
 - 400 of a `whole` upstream: the items one by one (many in halves), and a refused item in halves, until each bad entry
   stands alone.
 - 413: in halves; an entry that is too large alone is lost.
@@ -35,7 +35,10 @@ _REST: Final = {
     _TOO_LARGE: Refused("upstream_413", _TOO_LARGE),
 }
 _TOO_OLD: Final = Refused("too_old", _BAD_REQUEST)
-_UNBOUNDED: Final = 1 << 62
+UNBOUNDED: Final = 1 << 62
+"""A window that no request fills."""
+
+_GROWTH: Final = 8  # a window grows by an eighth with each success: several that pass for each that is too large
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +94,13 @@ class Carrying:
     """Sees the items of one request through; `spend` takes one request from the splitting budget, if there is one.
 
     `request` is what is to be sent now, None when all is settled; it stays the same object while it is retried.
-    `attempt` says how often exactly these bytes were sent before. `refusal` is what this upstream's 400 means. Of a
-    `replay` what the store says is too old is settled as such.
+    `attempt` says how often exactly these bytes were sent before; who made them may know of earlier ones and set it.
+    `refusal` is what this upstream's 400 means. Of a `replay` what the store says is too old is settled as such.
+    `window` is how many samples and exemplars a request has at most: what the last Carrying to an upstream that
+    throttles has come to is a good one to begin with.
     """
 
-    __slots__ = ("_left", "_passed", "_replay", "_runs", "_spend", "_whole", "_window", "attempt", "request")
+    __slots__ = ("_left", "_passed", "_replay", "_runs", "_spend", "_whole", "attempt", "request", "window")
 
     def __init__(
         self,
@@ -104,7 +109,7 @@ class Carrying:
         spend: Callable[[], bool],
         *,
         replay: bool = False,
-        attempt: int = 0,
+        window: int = UNBOUNDED,
     ) -> None:
         self.request: bytes | None = None
         self.attempt = 0
@@ -114,10 +119,9 @@ class Carrying:
         self._left = [_Left(item) for item in items]
         first = [(at, Piece(item.entries, item.samples, item.exemplars)) for at, item in enumerate(items)]
         self._runs: deque[_Run] = deque([first] if first else ())
-        self._window = _UNBOUNDED
+        self.window = window
         self._passed = 0
         self._prepare()
-        self.attempt = attempt
 
     @property
     def finished(self) -> bool:
@@ -138,6 +142,7 @@ class Carrying:
             if isinstance(outcome, Refused) and self._replay and too_old:
                 outcome = _TOO_OLD
             self._passed = max(self._passed, _weight(run))
+            self.window = min(self.window + self.window // _GROWTH + 1, UNBOUNDED)
             settled = self._settle(run, outcome)
         self._prepare()
         return settled
@@ -155,7 +160,7 @@ class Carrying:
     def _again(self, outcome: Retryable) -> None:
         worth_waiting = _weight(self._runs[0]) <= self._passed and not self.attempt
         if outcome.reason == THROTTLED and not worth_waiting and self._halve_first():
-            self._window = max(_weight(self._runs[0]), _weight(self._runs[1]))
+            self.window = max(_weight(self._runs[0]), _weight(self._runs[1]))
             self._prepare()
         else:
             self.attempt += 1
@@ -205,7 +210,7 @@ class Carrying:
     def _prepare(self) -> None:
         """Make the next request, within the window."""
         self.attempt = 0
-        while self._runs and _weight(self._runs[0]) > self._window and self._halve_first():
+        while self._runs and _weight(self._runs[0]) > self.window and self._halve_first():
             pass
         run = self._runs[0] if self._runs else []
         self.request = b"".join([piece.entry for _, piece in run]) if run else None

@@ -15,7 +15,8 @@ from tests.proxy.running import Running, answering, check_form, config_of, recei
 
 GOOD = encode([({"__name__": "good"}, [(NOW_MS, 1.5)])])
 BAD = encode([({"__name__": "good"}, [(NOW_MS, 1.5)]), ({"job": "a"}, [(NOW_MS, 1.5)])])
-DELIVERY = {"timeout": "500ms", "park_after": "200ms"}
+DELIVERY = {"timeout": "9s", "park_after": "5s"}
+IMPATIENT = {"timeout": "500ms", "park_after": "200ms"}
 NO_QUEUE = {**DELIVERY, "queue_full": "refuse", "queue_bytes": "1"}
 SECRET = "of-another-tenant 10.1.2.3:9095"
 
@@ -181,7 +182,7 @@ async def test_a_store_that_does_not_answer_holds_nobody(tmp_path: Path, trouble
         store = await stack.enter_async_context(listening(Receiver(answer)))
         other = await stack.enter_async_context(listening(Receiver()))
         written = tenant("t0", store if trouble != "refused" else Receiver(port=1))
-        config = config_of(tmp_path, [written, tenant("t1", other)], proxy={"delivery": DELIVERY})
+        config = config_of(tmp_path, [written, tenant("t1", other)], proxy={"delivery": IMPATIENT})
         proxy = await stack.enter_async_context(running(tmp_path, config))
         assert (await proxy.push(GOOD)).status == 204
         assert len(received(other)) == 1
@@ -199,7 +200,7 @@ async def test_a_slow_store_is_waited_for_no_longer_than_it_may(tmp_path: Path) 
         await no_content(exchange)
 
     slow = Receiver(answer)
-    async with scene(tmp_path, [slow, Receiver()], {**DELIVERY, "timeout": "5s"}) as proxy:
+    async with scene(tmp_path, [slow, Receiver()], {**IMPATIENT, "timeout": "5s"}) as proxy:
         assert (await proxy.push(GOOD)).status == 204
         found = await proxy.balanced()
         assert found.by("samples_queued", "tenant") == {"t0": 1}

@@ -23,7 +23,8 @@ from tests.proxy.core.carried import (
 
 def test_all_goes_well() -> None:
     """What is delivered at once is one request, the items' entries as they are, and each item is settled once."""
-    carrying = Carrying([item_of("a", "b", made=1), item_of("c")], "whole", untouched, attempt=3)
+    carrying = Carrying([item_of("a", "b", made=1), item_of("c")], "whole", untouched)
+    carrying.attempt = 3
     assert (carrying.request, carrying.attempt, carrying.finished) == (joined("a", "b", "c"), 3, False)
     assert carrying.replied(DELIVERED) == [Settled(0, 2, 1, 0, DELIVERED), Settled(1, 1, 0, 0, DELIVERED)]
     assert (carrying.request, carrying.finished, carrying.rest()) == (None, True, [])
@@ -52,7 +53,8 @@ def test_other_refusals_of_a_whole_upstream_are_final() -> None:
 
 def test_retried_with_the_same_bytes() -> None:
     """A fault settles nothing; the request is the same object, and its attempts are counted for these bytes alone."""
-    carrying = Carrying([item_of("a", "b"), item_of("c")], "whole", endless, attempt=2)
+    carrying = Carrying([item_of("a", "b"), item_of("c")], "whole", endless)
+    carrying.attempt = 2
     first = carrying.request
     assert carrying.replied(FAULT) == carrying.replied(FAULT) == []
     assert carrying.request is first

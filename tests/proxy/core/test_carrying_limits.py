@@ -48,7 +48,7 @@ def test_too_large_without_budget() -> None:
 
 
 def test_throttled_goes_on_in_halves() -> None:
-    """After 429 nothing larger than the half is sent until all is settled, and it costs nothing of the budget."""
+    """After 429 nothing larger than the half is sent until requests pass again, and it costs nothing of the budget."""
     carrying = Carrying([item_of(*"abcdefgh")], "whole", untouched)
     sent = []
 
@@ -57,19 +57,19 @@ def test_throttled_goes_on_in_halves() -> None:
         return SLOW if body.count(b"__name__") > 2 else DELIVERED
 
     requests, settled = carry(carrying, store)
-    assert requests == [joined(*names) for names in ["abcdefgh", "abcd", "ab", "cd", "ef", "gh"]]
-    assert sent == [0] * 6
+    assert requests == [joined(*names) for names in ["abcdefgh", "abcd", "ab", "cd", "efgh", "ef", "gh"]]
+    assert sent == [0] * 7
     assert [each.samples for each in settled] == [2] * 4
 
 
 @pytest.mark.parametrize(
     ("first", "second", "requests"),
     [
-        ([1] * 6, [1] * 3, [9, 6, 3, 3, 3]),
-        ([1] * 6, [1] * 4, [10, 6, 3, 3, 2, 2]),
-        ([1] * 6, [2] * 2, [8, 6, 3, 3, 1, 1]),
-        ([1, 1, 2, 2], [2, 2], [6, 4, 2, 2, 2]),
-        ([1, 1, 2, 2], [2, 3], [6, 4, 2, 2, 1, 1]),
+        ([1] * 60, [1] * 30, [90, 60, 30, 30, 30]),
+        ([1] * 60, [1] * 40, [100, 60, 30, 30, 20, 20]),
+        ([1] * 60, [2] * 20, [80, 60, 30, 30, 10, 10]),
+        ([1] * 20 + [2] * 20, [2] * 20, [60, 40, 20, 20, 20]),
+        ([1] * 20 + [2] * 20, [2] * 10 + [3] * 12, [62, 40, 20, 20, 11, 11]),
     ],
 )
 def test_throttled_size_holds_for_the_items_behind(first: list[int], second: list[int], requests: list[int]) -> None:
@@ -80,6 +80,19 @@ def test_throttled_size_holds_for_the_items_behind(first: list[int], second: lis
     ]
     sent, _ = carry(Carrying(items, "whole", endless), scripted(BAD, SLOW))
     assert [body.count(b"__name__") for body in sent] == requests
+
+
+def test_a_window_grows_with_success() -> None:
+    """What throttling has come to is where the next one begins; each request that passes lets a larger one follow."""
+    items = [item_of(*"abcdefghijklmnopqrstuvwxyz")]
+    carrying = Carrying(items, "partial", untouched, window=2)
+    sent, _ = carry(carrying, lambda _: DELIVERED)
+    sizes = [body.count(b"__name__") for body in sent]
+    assert sizes[0] <= 2
+    assert sizes[:3] == sorted(sizes[:3])
+    assert max(sizes) > 4
+    assert b"".join(sent) == items[0].entries
+    assert carrying.window > max(sizes)
 
 
 def test_throttled_by_rate_not_burst() -> None:
