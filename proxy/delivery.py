@@ -7,7 +7,7 @@ configured again, or for somebody to drop it.
 
 import asyncio
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -105,6 +105,14 @@ class Delivery:
             else:
                 batch.settle(part.tenant, part, _GONE)
         return batch
+
+    async def deliver(self, parts: Sequence[Part]) -> Collection[str]:
+        """Send parts, and wait until each has ended or is durable; the tenants of which one is neither."""
+        batch = self.send(parts, 0)
+        if batch is None:
+            return ()
+        await batch.wait()
+        return {trouble.tenant for trouble in batch.troubles if isinstance(trouble.outcome, Retryable)}
 
     def waiting(self) -> Mapping[str, str]:
         """The tenants whose new parts go to their queues, and why."""

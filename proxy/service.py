@@ -43,9 +43,13 @@ from proxy.ingest import RequestLimits
 from proxy.kept import Kept
 from proxy.metrics import Gauges, ProxyMetrics
 from proxy.ownership_files import OwnershipFiles
+from proxy.replay import Replayer
 
 VERSION_1: Final = "1.0"
 """The value of the label `version` for remote write 1.0."""
+
+STOPPING: Final = "stopping"
+"""Why a proxy is not ready that was told to end."""
 
 TRIM_SECONDS: Final = 60.0
 """How often old records leave the quarantine and the queues when nothing new comes in."""
@@ -75,6 +79,9 @@ class Proxy:
         self._intake = Intake(configured.tenancy, self._fleet, self.books, _label_limits(settings), CacheBudget())
         self._metadata = Metadata(self._intake.families, self.books)
         self._delivery = Delivery(configured, self.books, kept.queues, self._metrics.observe_upstream)
+        self._replayer = Replayer(
+            kept.quarantine, lambda: (self._intake.tenancy, self._fleet), self._delivery.deliver, self.books
+        )
         self._files = OwnershipFiles(map(Path, settings.ownership.files), self._fleet, self._ownership_changed)
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -86,7 +93,9 @@ class Proxy:
         proxy = cls(path, configured, kept)
         await proxy._files.read_changed()
         proxy._delivery.start()
-        proxy._tasks = [asyncio.create_task(proxy._files.watch()), asyncio.create_task(proxy._trim())]
+        proxy._tasks = [
+            asyncio.create_task(each) for each in (proxy._files.watch(), proxy._trim(), proxy._replayer.run())
+        ]
         proxy.not_ready = ""
         if not wire.COMPILED:
             _log.warning("wire module not compiled", mend="same answers, slower; install a C compiler, then reinstall")
@@ -94,7 +103,7 @@ class Proxy:
 
     async def stop(self) -> None:
         """End everything, after the last request was answered."""
-        self.not_ready = "stopping"
+        self.not_ready = STOPPING
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -102,8 +111,12 @@ class Proxy:
         await self._kept.close()
 
     def stopping(self) -> None:
-        """Take no new traffic from now on; what is in flight goes on."""
-        self.not_ready = "stopping"
+        """Say that no new traffic is wanted; what is in flight goes on."""
+        self.not_ready = STOPPING
+
+    def hurry(self) -> None:
+        """When stopping, wait for nobody: what was not acknowledged is sent again, what was is on the disk."""
+        self._delivery.hurry()
 
     @property
     def settings(self) -> Settings:
@@ -222,22 +235,24 @@ class Proxy:
         self._delivery.reconfigure(configured)
         self._fleet.keep(settings.ownership.max_age, settings.ownership.history)
         self._kept.keep(settings)
+        self._replayer.reconfigured()
         self._files.follow(map(Path, settings.ownership.files))
 
     # -- the rest -----------------------------------------------------------------------------------------------------
 
     async def _trim(self) -> None:
-        """Drop what has become too old in quarantine and of the metadata, until cancelled."""
+        """Drop what has become too old on the disk and of the metadata, until cancelled."""
         while True:
             await asyncio.sleep(TRIM_SECONDS)
             self._metadata.expire(_steady_ms())
             try:
-                await self._quarantine.trim()
+                await self._kept.trim()
             except StorageError as error:
                 _log.error("quarantine not trimmed", error=str(error))
 
     def _ownership_changed(self, changes: Changes) -> None:
         self._intake.ownership_changed(changes.node, changes.keys, changes.all_keys, changes.open_until_ms)
+        self._replayer.ownership_changed(changes)
 
     def _gauges(self) -> Gauges:
         now = now_ms()
