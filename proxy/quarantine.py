@@ -52,6 +52,7 @@ class Quarantine:
         self._files = log
         self._appends: list[_Append] = []
         self._committer: asyncio.Task[None] | None = None
+        self._closing = False  # nothing more is appended
         self._closed = False
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="quarantine")
 
@@ -76,7 +77,7 @@ class Quarantine:
         """
         if not records:
             return
-        if self._closed:
+        if self._closing:
             raise StorageError("storage: the quarantine is closed")
         append = (Writing(records), asyncio.get_running_loop().create_future())
         self._appends.append(append)
@@ -128,15 +129,30 @@ class Quarantine:
         Only until the next start, though: then it waits again.
         """
         for seq in await self._run(self._files.unsettled) if segments is None else segments:
-            await self._run(partial(self._files.compact, seq))
+            effect = Effect()
+            await self._change(partial(self._files.compact, seq, effect), effect)
+
+    async def merge(self) -> dict[int, int]:
+        """Make one segment of neighbours that replays have left small; where what they held lies by now.
+
+        No places are good afterwards. Raises StorageError.
+        """
+        effect, moved = Effect(), dict[int, int]()
+        await self._change(lambda: self._files.merge(moved, effect), effect)
+        return moved
 
     async def close(self) -> None:
         """Wait for what was appended, end the writer thread. May be called again."""
-        if self._closed:
+        if self._closing:
             return
-        self._closed = True
+        self._closing = True
         if self._committer is not None:
             await self._committer
+        try:
+            await self.compact()
+        except StorageError as error:
+            _log.warning("quarantine not compacted: some of it is replayed once more", error=str(error))
+        self._closed = True
         await asyncio.get_running_loop().run_in_executor(self._writer, self._files.close)
         self._writer.shutdown()
 

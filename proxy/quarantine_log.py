@@ -19,7 +19,7 @@ from proxy.core.errors import ProxyError, StorageError
 from proxy.core.frames import frame
 from proxy.core.record import QuarantineRecord
 from proxy.core.replay import Verdict
-from proxy.core.retention import Held, Keep, surplus
+from proxy.core.retention import Extent, Held, Keep, mergeable, surplus
 from proxy.core.route import SHARED
 from proxy.core.waiting import Contents, Span, Spans
 from proxy.core.walk import Place
@@ -141,7 +141,7 @@ class QuarantineLog:
         """The segments that hold records on the disk which have gone."""
         return [seq for seq in self._gone if seq in self._contents]
 
-    def compact(self, seq: int) -> None:
+    def compact(self, seq: int, effect: Effect) -> None:
         """Rewrite a segment without what has gone. Raises OSError, after which it stays as it is."""
         if not self._gone.get(seq) or seq not in self._contents:
             return
@@ -150,19 +150,32 @@ class QuarantineLog:
             self._forget(seq)
             return
         gone = self._gone[seq]
-        frames = b"".join([gone.get(begin, frame(payload)) for begin, payload in self._segments.scan(seq).records])
-        self._segments.rewrite(seq, frames)
-        self._forget(seq)
-        for _, payload in self._segments.scan(seq).records:
-            self._take(seq, payload)
+        left = [gone.get(begin, frame(payload)) for begin, payload in self._segments.scan(seq).records]
+        self._segments.rewrite(seq, b"".join(left))
+        self._recount(seq, self._segments.read(seq), effect)
+
+    def merge(self, moved: dict[int, int], effect: Effect) -> None:
+        """Make one segment of neighbours that replays have left small; `moved` gets where what they held lies by now.
+
+        Raises OSError. After a crash in the middle some records are there twice.
+        """
+        extents = [
+            Extent(seq, self._segments.sizes[seq], held.first_ms, held.newest_ms)
+            for seq, held in self._contents.items()
+            if seq != self._segments.current and not self._gone.get(seq)
+        ]
+        for first, *others in mergeable(extents, self.keep):
+            payloads = [payload for seq in (first, *others) for payload in self._segments.read(seq)]
+            self._segments.rewrite(first, b"".join(map(frame, payloads)))
+            held = self._contents[first].samples
+            for seq in others:
+                self._segments.drop(seq)
+                held.update(self._forget(seq))
+                moved[seq] = first
+            self._recount(first, payloads, effect)
 
     def close(self) -> None:
-        """Compact what can be, and write no more."""
-        for seq in self.unsettled():
-            try:
-                self.compact(seq)
-            except OSError as error:
-                _log.warning("quarantine not compacted: some of it is replayed once more", error=str(error))
+        """Write no more."""
         self._segments.roll()
 
     def commit(self, group: Sequence[Writing]) -> Effect:
@@ -199,6 +212,18 @@ class QuarantineLog:
         if seq not in self._contents:
             self._contents[seq] = Contents(record.received_ms, record.received_ms)
         self._contents[seq].add(record, self._spans.of(record))
+
+    def _recount(self, seq: int, payloads: Sequence[bytes], effect: Effect) -> None:
+        """Note what a segment holds, in its place among the others; what the disk has lost of it since is `torn`."""
+        self._gone.pop(seq, None)
+        missing = Counter(self._contents[seq].samples)
+        self._contents[seq] = _none_yet(payloads[0] if payloads else None)
+        for payload in payloads:
+            self._take(seq, payload)
+        missing.subtract(self._contents[seq].samples)
+        effect.waiting.subtract(missing)
+        if missing.total():
+            effect.dropped["torn"] += missing.total()
 
     def _forget(self, seq: int) -> Counter[str]:
         self._gone.pop(seq, None)
@@ -248,6 +273,11 @@ class QuarantineLog:
             effect.waiting.subtract(gone)
             effect.dropped[reason] += gone.total()
             _log.warning("quarantine dropped samples", reason=reason, samples=gone.total())
+
+
+def _none_yet(payload: bytes | None) -> Contents:
+    received_ms = 0 if payload is None else QuarantineRecord.decode(payload).received_ms
+    return Contents(received_ms, received_ms)
 
 
 def _encode(writing: Writing) -> None:

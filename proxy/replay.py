@@ -67,6 +67,7 @@ class Replayer:
         self._turn = asyncio.Lock()
         self._wake = asyncio.Event()
         self._sweep_at = 0.0
+        self._tidy = False
 
     def ownership_changed(self, changes: Changes) -> None:
         """Look at what waits for these devices."""
@@ -91,6 +92,7 @@ class Replayer:
             try:
                 async with self._turn:
                     await self._replay_due()
+                    await self._merge_segments()
                 failures = 0
             except Exception:  # noqa: BLE001 - the outermost frame of a task: what waits is tried again
                 _log.exception("replay failed")
@@ -134,11 +136,13 @@ class Replayer:
         records = samples = 0
         async with self._alone():
             for seq in await self._quarantine.segments():
-                lot = await self._quarantine.load(await self._quarantine.places(seq, shared=True))
-                gone = [(place, _dropped(record)) for place, record in lot if _asked(record, reason, until_ms)]
-                effect = await self._quarantine.settle(gone)
-                records += len(gone)
-                samples += effect.dropped[BY_HAND]
+                places = await self._quarantine.places(seq, shared=True)
+                for at in range(0, len(places), STEP):
+                    lot = await self._quarantine.load(places[at : at + STEP])
+                    gone = [(place, _dropped(record)) for place, record in lot if _asked(record, reason, until_ms)]
+                    effect = await self._quarantine.settle(gone)
+                    records += len(gone)
+                    samples += effect.dropped[BY_HAND]
                 await self._quarantine.compact([seq])
         return records, samples
 
@@ -153,7 +157,7 @@ class Replayer:
         self._wake.clear()
         if _now_s() >= self._sweep_at:
             self._sweep_at = _now_s() + SWEEP_SECONDS
-            self._everything = True
+            self._everything = self._tidy = True
             self._fruitless.clear()
 
     @contextlib.asynccontextmanager
@@ -185,11 +189,23 @@ class Replayer:
         if not made.ended:
             self._note_tried(tokens, made)
 
+    async def _merge_segments(self) -> None:
+        """At each sweep: rounds end the newest segment, so that many small ones come of them."""
+        if not self._tidy:
+            return
+        self._tidy = False
+        for old, new in (await self._quarantine.merge()).items():
+            if old in self._owed:
+                _merge(self._owed, new, self._owed.pop(old))
+
     async def _answered(self) -> tuple[_Due, dict[_Where, int]]:
         """What is answered by now in another way than when it was last tried."""
         everything, self._everything = self._everything, False
         changed, self._changed = self._changed, set()
         waits = await self._quarantine.waits(None if everything else changed)
+        if everything:
+            there = {seq for seq, _ in waits}
+            self._tried = {where: token for where, token in self._tried.items() if where[0] in there}
         due: _Due = {}
         tokens: dict[_Where, int] = {}
         crowded: list[int] = []

@@ -78,3 +78,36 @@ def beyond(sizes: Sequence[int], limit: int) -> int:
             return at
         total -= size
     return len(sizes)
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """One segment as it is looked at for merging: when its first and its newest record were received."""
+
+    seq: int
+    size: int
+    first_ms: int
+    newest_ms: int
+
+    def with_next(self, other: "Extent") -> "Extent":
+        """Both together."""
+        first_ms, newest_ms = min(self.first_ms, other.first_ms), max(self.newest_ms, other.newest_ms)
+        return Extent(self.seq, self.size + other.size, first_ms, newest_ms)
+
+
+def mergeable(extents: Sequence[Extent], keep: Keep) -> list[list[int]]:
+    """Runs of neighbours, in the order given, that could be one segment: half of one at most, in size and in time.
+
+    Half, so that what has been merged is not rewritten again and again for a little more.
+    """
+    runs: list[list[int]] = []
+    all_of_run = Extent(0, keep.segment_bytes, 0, 0)
+    for extent in extents:
+        all_of_run = all_of_run.with_next(extent)
+        span_ms = all_of_run.newest_ms - all_of_run.first_ms
+        if all_of_run.size <= keep.segment_bytes // 2 and span_ms <= keep.segment_ms // 2:
+            runs[-1].append(extent.seq)
+        else:
+            runs.append([extent.seq])
+            all_of_run = extent
+    return [run for run in runs if len(run) > 1]
