@@ -1,6 +1,5 @@
 """`whosegpu check-config`: every problem with its line, or what the configuration sets up."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +7,7 @@ from rich.console import Console
 from rich.padding import Padding
 
 from cli.errors import unusable
-from cli.terminal import columns, console
+from cli.terminal import columns, console, print_json
 from cli.text import printable
 from config.problems import ConfigError
 from config.settings import Settings
@@ -76,11 +75,6 @@ def show(settings: Settings, file: Path, out: Console) -> None:
     if tenants.row_count:
         out.print()
         out.print(Padding(tenants, (0, 0, 0, 2)))
-
-
-def print_json(value: Any) -> None:
-    """Print JSON to stdout."""
-    print(json.dumps(value, indent=2, ensure_ascii=False))  # noqa: T201 - what the verb is asked for
 
 
 def _tenant(tenant: TenantConfig) -> dict[str, Any]:

@@ -13,10 +13,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from cli.asking import DEFAULT_URL, ProxyApi
 from cli.errors import CommandError, WrongUsageError, unusable
+from cli.fleet_by_files import fleet_by_files
 from config.load import load
 from config.problems import ConfigError
-from config.settings import Settings
-from ownership import DocumentError, Fleet, parse_document
 from proxy.clock import now_ms
 from proxy.core.assemble import compile_tenancy
 from proxy.core.errors import ProxyError, TextFormatError
@@ -46,7 +45,7 @@ def explain_series(question: Question, *, as_json: bool) -> int:
     """Print the explanations; the exit status. Raises CommandError."""
     found = explanations(question)
     if as_json:
-        from cli.check_config import print_json
+        from cli.terminal import print_json
 
         print_json({"explanations": [each.to_json() for each in found]})
     else:
@@ -152,7 +151,7 @@ def _decided_here(lines: list[tuple[str, str, TextSample]], at_ms: int, config: 
     tenancy = compile_tenancy(loaded.settings)
     if isinstance(tenancy, tuple):
         raise unusable(ConfigError(loaded.problem(found.path, found.sentence) for found in tenancy))
-    fleet = _fleet(loaded.settings)
+    fleet = fleet_by_files(loaded.settings)
     trust = anonymous(loaded.settings.ownership.trusted_jobs).trust
     found: Explanations = []
     for where, _, sample in lines:
@@ -162,17 +161,3 @@ def _decided_here(lines: list[tuple[str, str, TextSample]], at_ms: int, config: 
         except ProxyError as error:
             raise CommandError(f"{where}: {error}") from error
     return found
-
-
-def _fleet(settings: Settings) -> Fleet:
-    """Who owns what by the files alone; nobody is asked."""
-    ownership = settings.ownership
-    fleet = Fleet(ownership.max_age, ownership.history)
-    for file in ownership.files:
-        try:
-            fleet.replace(parse_document(Path(file).read_bytes()), static=True)
-        except OSError as error:
-            raise CommandError(f"the ownership file {file} cannot be read: {error.strerror}") from error
-        except DocumentError as error:
-            raise CommandError(f"the ownership file {file}: {error}") from error
-    return fleet

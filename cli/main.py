@@ -13,6 +13,9 @@ from typing import Annotated
 import typer
 
 from cli.errors import CommandError
+from cli.options import ConfigOption, JsonOption
+from cli.quarantine_verbs import app as quarantine_app
+from cli.queue_verbs import app as queue_app
 from cli.text import printable
 
 WRONG_USAGE = 2
@@ -41,8 +44,8 @@ class LogFormat(StrEnum):
     CONSOLE = "console"
 
 
-ConfigOption = Annotated[Path, typer.Option("--config", metavar="FILE", help="The configuration file.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+app.add_typer(queue_app)
+app.add_typer(quarantine_app)
 
 
 def _show_version(wanted: bool) -> None:  # noqa: FBT001 - typer calls it so

@@ -14,8 +14,11 @@ import structlog
 LogFormat = Literal["auto", "json", "console"]
 
 
-def set_up(log_format: LogFormat = "auto", *, debug: bool = False) -> None:
-    """Send events to stderr: `auto` is a console on a terminal and JSON elsewhere; `debug` shows label values too."""
+def set_up(log_format: LogFormat = "auto", *, debug: bool = False, quiet: bool = False) -> None:
+    """Send events to stderr: `auto` is a console on a terminal and JSON elsewhere.
+
+    `debug` shows label values too, `quiet` errors only.
+    """
     console = sys.stderr.isatty() if log_format == "auto" else log_format == "console"
     renderer: structlog.types.Processor = (
         structlog.dev.ConsoleRenderer(repr_native_str=True)  # or what a store says could move the cursor
@@ -30,7 +33,7 @@ def set_up(log_format: LogFormat = "auto", *, debug: bool = False) -> None:
             structlog.processors.format_exc_info,
             renderer,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(10 if debug else 20),
+        wrapper_class=structlog.make_filtering_bound_logger(40 if quiet else 10 if debug else 20),
         logger_factory=structlog.PrintLoggerFactory(cast("TextIO", _Lenient(sys.stderr))),
         cache_logger_on_first_use=True,
     )

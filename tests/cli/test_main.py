@@ -10,24 +10,33 @@ from cli.main import app
 from tests.cli.command import MODULE, ROOT, Command, environment, spawned
 
 VERBS = ("proxy", "check-config", "explain", "demo")
+GROUPS = {"queue": ("list", "inspect", "drop"), "quarantine": ("list", "replay", "drop")}
+COMMANDS = [(verb,) for verb in VERBS] + [(group, verb) for group, verbs in GROUPS.items() for verb in verbs]
 
 
-def test_verbs_that_exist_are_listed(whosegpu: Command) -> None:
+@pytest.mark.parametrize(("path", "verbs"), [((), (*VERBS, *GROUPS)), *(((group,), GROUPS[group]) for group in GROUPS)])
+def test_verbs_that_exist_are_listed(whosegpu: Command, path: tuple[str, ...], verbs: tuple[str, ...]) -> None:
     """`--help` names each verb with a sentence that is not cut, and no other."""
-    result = whosegpu("--help")
+    result = whosegpu(*path, "--help")
     assert result.status == 0
     listed = result.out.partition("Commands:\n")[2].partition("\n\n")[0].splitlines()
-    assert [line.split()[0] for line in listed] == list(VERBS)
+    assert [line.split()[0] for line in listed] == list(verbs)
     assert all(line.endswith(".") and "..." not in line for line in listed)
+
+
+def test_no_verb_is_hidden() -> None:
+    """Those are all that there are."""
     assert len(app.registered_commands) == len(VERBS)
+    assert [group.typer_instance.info.name for group in app.registered_groups] == list(GROUPS)
+    assert [len(group.typer_instance.registered_commands) for group in app.registered_groups] == [3, 3]
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_help_has_an_example(whosegpu: Command, verb: str) -> None:
+@pytest.mark.parametrize("path", [*COMMANDS, *((group,) for group in GROUPS)], ids=" ".join)
+def test_help_has_an_example(whosegpu: Command, path: tuple[str, ...]) -> None:
     """`--help` of a verb shows a command line that one could type."""
-    result = whosegpu(verb, "--help")
+    result = whosegpu(*path, "--help")
     assert result.status == 0
-    assert f"whosegpu {verb}" in result.out.partition("Example")[2]
+    assert f"whosegpu {' '.join(path)}" in result.out.partition("Example")[2]
 
 
 WRONG_USAGE = [
