@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import ctypes
 import gc
+import os
 import resource
 import signal
 import socket
@@ -34,6 +35,9 @@ KEEP_ALIVE_SECONDS: Final = 330
 DRAIN_SECONDS: Final = 25
 """For requests in flight at the end: longer than any of them may take, shorter than Kubernetes' 30 s of grace."""
 
+RESOLVERS: Final = "64"
+"""Threads in which libuv looks names up, 4 unless told otherwise: a name server that hangs holds one for each try."""
+
 LEAVE_SECONDS: Final = 0.5
 """How long it is still served after it has said that it is not ready: what comes on its way is not turned away."""
 
@@ -53,6 +57,7 @@ def run(path: Path, log_format: LogFormat = "auto", *, debug: bool = False) -> i
     set_up(log_format, debug=debug)
     _keep_memory()
     _have_files()
+    os.environ.setdefault("UV_THREADPOOL_SIZE", RESOLVERS)
     return uvloop.run(_serve(path))
 
 
