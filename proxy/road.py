@@ -142,9 +142,12 @@ class Road:
             return
         now = self.ended_at
         if outcome.reason != self.reason and now - self._told_at.get(outcome.reason, -QUIET_SECONDS) >= QUIET_SECONDS:
-            log, advice = (_log.error, {"mend": _MEND}) if reply.status in _MISCONFIGURED else (_log.warning, {})
             said = reply.body.decode("utf-8", "replace")
-            log("upstream in trouble", tenant=self.tenant, reason=outcome.reason, said=said, **advice)
+            trouble = {"tenant": self.tenant, "reason": outcome.reason, "said": said}
+            if reply.status in _MISCONFIGURED:
+                _log.error("upstream in trouble", **trouble, mend=_MEND)
+            else:
+                _log.warning("upstream in trouble", **trouble)
             self._told = outcome.reason
             self._told_at[outcome.reason] = now
         self.reason = outcome.reason
