@@ -16,7 +16,7 @@ import socket
 import stat
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import structlog
 
@@ -31,8 +31,8 @@ CONNECTIONS: Final = 16
 IDLE_SECONDS: Final = 30.0
 """How long a connection may be without an order, or leave its answer unread."""
 
-CLOSE_SECONDS: Final = 5.0
-"""How long orders under way are waited for when the proxy ends."""
+CLOSE_SECONDS: Final = 2.0
+"""How long orders under way are waited for when the proxy ends; only a replay takes longer, which can be given up."""
 
 _BACKLOG: Final = 16
 _MODE: Final = 0o600
@@ -50,7 +50,7 @@ CarryOut = Callable[[Order], Awaitable[Mapping[str, Any]]]
 
 
 class Control:
-    """The control socket of one data folder; made by `open`."""
+    """The control socket of one data folder, from `open` to `close`."""
 
     def __init__(self, data_dir: Path, carry_out: CarryOut) -> None:
         self._data_dir = data_dir
@@ -59,13 +59,16 @@ class Control:
         self._connections: set[asyncio.Task[None]] = set()
         self._busy: set[asyncio.Task[None]] = set()
 
-    @classmethod
-    async def open(cls, data_dir: Path, carry_out: CarryOut) -> Self:
-        """Take orders from now on. Raises OSError where the folder can hold no socket."""
-        control = cls(data_dir, carry_out)
-        listener = _listen(data_dir)
-        control._server = await asyncio.start_unix_server(control._serve, sock=listener, limit=LINE_BYTES)
-        return control
+    async def open(self) -> None:
+        """Take orders from now on. Where the folder can hold no socket, that is said, and no orders are taken."""
+        try:
+            listener = _listen(self._data_dir)
+        except OSError as error:
+            _log.warning(
+                "no control socket", path=str(self._data_dir / SOCKET_NAME), error=error.strerror or str(error)
+            )
+            return
+        self._server = await asyncio.start_unix_server(self._serve, sock=listener, limit=LINE_BYTES)
 
     async def close(self) -> None:
         """Take no more orders, and end. May be called again."""

@@ -4,8 +4,8 @@ Everything runs in one event loop. The intake decides, lanes deliver, the quaran
 
 - Start: the data folder's lock, the quarantine and the queues (which read what they hold), then the ownership files (so
   that the first sample finds its owner), then the lanes of what is queued, then the port, which is the server's.
-- Stop: not ready; the server lets requests finish; then lanes are closed (what they have in hand is parked), then the
-  queues, then the quarantine.
+- Stop: not ready; the server lets requests finish; then no orders are taken, then lanes are closed (what they have in
+  hand is parked), then the queues, then the quarantine.
 - Reload: everything is read, parsed, compiled and checked before anything is changed; then all of it changes at once,
   between two requests.
 """
@@ -24,6 +24,7 @@ from config.settings import Settings
 from ownership import Changes, Fleet
 from proxy.clock import now_ms
 from proxy.configured import Configured, configure
+from proxy.control import Control
 from proxy.core import wire
 from proxy.core.errors import RequestError, StorageError
 from proxy.core.explain import explain_lines
@@ -44,6 +45,7 @@ from proxy.kept import Kept
 from proxy.metrics import Gauges, ProxyMetrics
 from proxy.ownership_files import OwnershipFiles
 from proxy.replay import Replayer
+from proxy.storeroom import Storeroom
 
 VERSION_1: Final = "1.0"
 """The value of the label `version` for remote write 1.0."""
@@ -82,6 +84,8 @@ class Proxy:
         self._replayer = Replayer(
             kept.quarantine, lambda: (self._intake.tenancy, self._fleet), self._delivery.deliver, self.books
         )
+        storeroom = Storeroom(kept, self._replayer, lambda: self._intake.tenancy, self._delivery.waiting)
+        self._control = Control(Path(settings.proxy.data_dir), storeroom.carry_out)
         self._files = OwnershipFiles(map(Path, settings.ownership.files), self._fleet, self._ownership_changed)
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -96,6 +100,7 @@ class Proxy:
         proxy._tasks = [
             asyncio.create_task(each) for each in (proxy._files.watch(), proxy._trim(), proxy._replayer.run())
         ]
+        await proxy._control.open()
         proxy.not_ready = ""
         if not wire.COMPILED:
             _log.warning("wire module not compiled", mend="same answers, slower; install a C compiler, then reinstall")
@@ -104,6 +109,7 @@ class Proxy:
     async def stop(self) -> None:
         """End everything, after the last request was answered."""
         self.not_ready = STOPPING
+        await self._control.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -15,7 +15,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from proxy import control as control_module
-from proxy.control import CONNECTIONS, SOCKET_NAME, Control, socket_address
+from proxy.control import CONNECTIONS, SOCKET_NAME, CarryOut, Control, socket_address
 from proxy.core.errors import StorageError
 from proxy.core.orders import (
     LINE_BYTES,
@@ -57,9 +57,16 @@ async def keeper() -> Keeper:
 @pytest.fixture
 async def control(tmp_path: Path, keeper: Keeper) -> AsyncIterator[Control]:
     """The socket of a data folder."""
-    opened = await Control.open(tmp_path, keeper.carry_out)
+    opened = await opened_in(tmp_path, keeper.carry_out)
     yield opened
     await opened.close()
+
+
+async def opened_in(folder: Path, carry_out: CarryOut) -> Control:
+    """The socket of a folder, open."""
+    control = Control(folder, carry_out)
+    await control.open()
+    return control
 
 
 @asynccontextmanager
@@ -113,7 +120,7 @@ async def test_only_its_owner_may_connect(control: Control, tmp_path: Path) -> N
     await control.close()
     before = os.umask(0)
     try:
-        again = await Control.open(tmp_path, Keeper().carry_out)
+        again = await opened_in(tmp_path, Keeper().carry_out)
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / SOCKET_NAME).stat().st_mode) == 0o600
@@ -231,7 +238,7 @@ async def test_who_does_not_read_is_cut_off(tmp_path: Path, monkeypatch: pytest.
     async def at_length(_: Order) -> Mapping[str, Any]:
         return {"text": "x" * (4 << 20)}
 
-    control = await Control.open(tmp_path, at_length)
+    control = await opened_in(tmp_path, at_length)
     with socket.socket(socket.AF_UNIX) as deaf, socket_address(tmp_path) as address:
         deaf.connect(address)
         deaf.sendall(LIST)
@@ -294,18 +301,22 @@ async def test_a_stale_socket_is_replaced(tmp_path: Path, keeper: Keeper) -> Non
         killed.bind(str(tmp_path / SOCKET_NAME))
     with pytest.raises(ConnectionRefusedError):
         await given(tmp_path, LIST)
-    control = await Control.open(tmp_path, keeper.carry_out)
+    control = await opened_in(tmp_path, keeper.carry_out)
     assert decode_answer(await given(tmp_path, LIST)) == {"number": 1}
     await control.close()
 
 
 @pytest.mark.parametrize("kind", ["file", "folder"])
 async def test_something_else_of_that_name(tmp_path: Path, keeper: Keeper, kind: str) -> None:
-    """What is no socket is left alone, and said."""
+    """What is no socket is left alone, and said; the proxy goes on without."""
     path = tmp_path / SOCKET_NAME
     path.mkdir() if kind == "folder" else path.touch()
-    with pytest.raises(OSError, match="in use"):
-        await Control.open(tmp_path, keeper.carry_out)
+    with capture_logs() as logs:
+        control = await opened_in(tmp_path, keeper.carry_out)
+    assert logs == [
+        {"event": "no control socket", "path": str(path), "error": "Address already in use", "log_level": "warning"}
+    ]
+    await control.close()
     assert path.exists()
 
 
@@ -317,7 +328,7 @@ async def test_a_folder_deep_down(tmp_path: Path, keeper: Keeper, length: int, m
     while len(str(folder)) < length:
         folder /= "x" * max(1, min(200, length - len(str(folder)) - 1))
     folder.mkdir(parents=True)
-    control = await Control.open(folder, keeper.carry_out)
+    control = await opened_in(folder, keeper.carry_out)
     assert stat.S_IMODE((folder / SOCKET_NAME).stat().st_mode) == 0o600
     assert decode_answer(await given(folder, LIST)) == {"number": 1}
     await control.close()
