@@ -5,7 +5,7 @@ families tenants have by what was decided. Used from one thread; knows nothing o
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -50,7 +50,7 @@ class Decisions:
         self.static = Epoch(0, ALWAYS_TO)
         self._epochs: dict[DeviceKey, Epoch] = {}
         self._until: dict[str, int] = {}
-        self._slots: dict[tuple[str, tuple[str, str]], Slot] = {}
+        self._slots: dict[tuple[str, Hashable], Slot] = {}
         self._shared = Shared()
         self._owners: dict[OwnerLabels, OwnerLabels] = {}
         self._generation = 0
@@ -69,7 +69,7 @@ class Decisions:
                 encoded = blocks.get(claim.kept)
                 if encoded is None:
                     encoded = blocks[claim.kept] = self._encode(claim.kept, block)
-                fresh = Output(self._slot(claim.tenant.id, pair), *encoded)
+                fresh = Output(self.slot(claim.tenant.id, pair), *encoded)
                 outputs.append(self.outputs.get(fresh, fresh))
                 self.families.learn(claim.tenant.id, claim.kept.get(METRIC_NAME))
         fate = self.books.fate(decision.fate.kind, decision.fate.tenant, decision.fate.detail)
@@ -136,6 +136,15 @@ class Decisions:
         """Whether the output's tenant is configured no more."""
         return self.tenancy.tenant(output.slot.tenant) is None
 
+    def slot(self, tenant_id: str, pair: Hashable) -> Slot:
+        """Where a tenant's parts of one (cluster, replica) pair gather."""
+        slot = self._slots.get((tenant_id, pair))
+        if slot is None:
+            if len(self._slots) >= SLOTS:
+                self._slots.clear()
+            slot = self._slots[tenant_id, pair] = Slot(tenant_id, pair)
+        return slot
+
     def _encode(self, labels: LabelSet, block: bytes) -> tuple[bytes, bytes]:
         """A label block in two pieces, as an output has it: what came as `block` stays that object, in one piece."""
         pairs = labels.pairs
@@ -151,11 +160,3 @@ class Decisions:
     def _next_generation(self) -> int:
         self._generation += 1
         return self._generation
-
-    def _slot(self, tenant_id: str, pair: tuple[str, str]) -> Slot:
-        slot = self._slots.get((tenant_id, pair))
-        if slot is None:
-            if len(self._slots) >= SLOTS:
-                self._slots.clear()
-            slot = self._slots[tenant_id, pair] = Slot(tenant_id, pair)
-        return slot

@@ -1,8 +1,8 @@
 """What one request brings together: parts for tenants, samples to hold back, and what its sender is told."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from proxy.core.books import DUPLICATE, FILTERED, QUARANTINED, REJECTED, Books
 from proxy.core.decisions import Decisions
@@ -33,16 +33,42 @@ class Held:
     entry: bytes
 
 
+class Addressed(NamedTuple):
+    """A framed entry, and the tenant and (cluster, replica) pair that it is for."""
+
+    tenant: str
+    pair: Hashable
+    entry: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Points of one series, in order, that go the same way: to `outputs`, and into quarantine if `held` says why.
+
+    `block` and `unknown` are the rest of the entry, as sent; `fates` are those of its samples.
+    """
+
+    block: bytes
+    points: Sequence[Point]
+    unknown: bytes
+    outputs: tuple[Output, ...]
+    held: str
+    fates: Sequence[Fate]
+
+
 @dataclass(slots=True)
 class Taken:
     """What is to be done with a request.
 
     `refusals` are sentences for the sender, SENTENCES at most, on `refused` samples or parts that can never be stored;
-    `metadata` are the metadata entries as they came.
+    `metadata` are the metadata entries as they came. `endings` are the markers of our own making, which no sender sends
+    again, and which are in the parts too; `collided` is what was dropped because tenants have another value.
     """
 
     parts: list[Part] = field(default_factory=list)
     held: list[Held] = field(default_factory=list)
+    endings: list[Addressed] = field(default_factory=list)
+    collided: list[Addressed] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
     metadata: list[bytes] = field(default_factory=list)
     refused: int = 0
@@ -60,6 +86,8 @@ class Taken:
         """Do what is to be done with another part of the request, after what is to be done already."""
         self.parts += other.parts
         self.held += other.held
+        self.endings += other.endings
+        self.collided += other.collided
         self.refusals += other.refusals[: SENTENCES - len(self.refusals)]
         self.refused += other.refused
         self.received += other.received
@@ -79,23 +107,48 @@ class Gathering:
         self._books = books
         self._markers: list[Marker] = []
 
-    def emit(self, outputs: Iterable[Output], points: Sequence[Point], unknown: bytes) -> None:
-        """Put a run of points of one series into the slots of its outputs."""
-        tail = b"".join(point.raw for point in points) + unknown
-        samples = sum(point.counts for point in points)
-        for output in outputs:
-            part = output.slot.open(self.number, self.touched)
-            part.add(framed(output.block, tail))
-            part.samples += samples
-            part.exemplars += len(points) - samples
+    def send(self, run: Run) -> None:
+        """Let a run go where it goes, and give its samples their fates."""
+        for fate in run.fates:
+            self.count(fate)
+        self._emit(run.outputs, run)
+        if run.held:
+            self._hold(run)
+        elif not run.outputs:
+            self.taken.exemplars_dropped += len(run.points) - len(run.fates)
 
-    def hold(self, block: bytes, points: Sequence[Point], unknown: bytes, reason: str) -> None:
+    def _emit(self, outputs: Sequence[Output], run: Run) -> bool:
+        """Put a run into the slots of those outputs that lack it; whether there was any."""
+        sent = False
+        tail = b"".join(point.raw for point in run.points) + run.unknown
+        for output in outputs:
+            entry = framed(output.block, tail)
+            if self._lacks(output.slot, entry):
+                part = output.slot.open(self.number, self.touched)
+                part.add(entry)
+                part.samples += len(run.fates)
+                part.exemplars += len(run.points) - len(run.fates)
+                sent = True
+        return sent
+
+    def _hold(self, run: Run) -> None:
         """Keep the samples of a run for the quarantine; exemplars are left out and counted."""
-        samples = [point for point in points if point.counts]
-        self.taken.exemplars_dropped += len(points) - len(samples)
-        if samples:
-            tail = b"".join(point.raw for point in samples) + unknown
-            self.taken.held.append(Held(reason, samples[0].time_ms, len(samples), framed(block, tail)))
+        self.taken.exemplars_dropped += len(run.points) - len(run.fates)
+        if run.fates:
+            at_ms = next(point.time_ms for point in run.points if point.counts)
+            self.taken.held.append(Held(run.held, at_ms, len(run.fates), held_entry(run)))
+
+    def _lacks(self, slot: Slot, entry: bytes) -> bool:
+        """Whether a tenant is to get an entry: always, unless the request is sent again."""
+        del slot, entry
+        return True
+
+    def collide(self, taken: tuple[Output, ...], tail: bytes) -> tuple[Output, ...]:
+        """The outputs that do not get a point, which is `tail`, because they have another value of its time."""
+        self.taken.collided += [
+            Addressed(output.slot.tenant, output.slot.pair, framed(output.block, tail)) for output in taken
+        ]
+        return taken
 
     def count(self, fate: Fate, samples: int = 1) -> None:
         """Give samples their fate."""
@@ -109,10 +162,15 @@ class Gathering:
 
     def end_series(self, output: Output, at_ms: int) -> None:
         """End a series of a tenant that its sender does not know of: a part that we make ourselves."""
-        part = output.slot.open(self.number, self.touched)
-        part.add(marker_entry(output.block, at_ms))
-        part.samples += 1
-        part.made += 1
+        self._add_ending(output.slot, marker_entry(output.block, at_ms))
+
+    def _add_ending(self, slot: Slot, entry: bytes) -> None:
+        if self._lacks(slot, entry):
+            part = slot.open(self.number, self.touched)
+            part.add(entry)
+            part.samples += 1
+            part.made += 1
+            self.taken.endings.append(Addressed(slot.tenant, slot.pair, entry))
 
     def defer(self, marker: Marker) -> None:
         """Keep the place of a marker: whether its series goes on is known when all of the request has been read."""
@@ -144,13 +202,22 @@ class Gathering:
             made = at_ms != marker.point.time_ms
             tail = marker.point.raw + marker.unknown
             placed = marker_entry(output.block, at_ms) if made else framed(output.block, tail)
+            if not self._lacks(output.slot, placed):
+                continue
             part = output.slot.part
             part.chunks[place] = placed
             part.size += len(placed)
             part.samples += 1
             part.made += made
+            if made:
+                self.taken.endings.append(Addressed(output.slot.tenant, output.slot.pair, placed))
             sent = True
         return sent
+
+
+def held_entry(run: Run) -> bytes:
+    """The samples of a run as a framed entry for the quarantine."""
+    return framed(run.block, b"".join(point.raw for point in run.points if point.counts) + run.unknown)
 
 
 STALE_RULE: Final = "stale"

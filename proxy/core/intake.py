@@ -16,10 +16,12 @@ from typing import Final
 
 from ownership import DeviceKey, Fleet
 from proxy.core import fields, wire
+from proxy.core.again import AGAIN, Again, Earlier
 from proxy.core.books import Books
 from proxy.core.decisions import Decisions
 from proxy.core.families import Families
 from proxy.core.gathering import Gathering, Moment, Taken
+from proxy.core.had import Incomplete
 from proxy.core.series_cache import CacheBudget
 from proxy.core.sorter import Limits, Sorter
 from proxy.core.tenancy import Tenancy, Trust
@@ -59,16 +61,32 @@ class Intake:
         the first slice only.
         """
         frames = fields.frames(body)
-        sorter = self._sorters.get(trust)
-        if sorter is None:
-            sorter = self._sorters[trust] = Sorter(trust, self._decisions, self._limits, self._budget)
+        sorter = self._sorter(trust)
         yield Taken(metadata=frames.metadata, fields_dropped=frames.dropped)
-        for bounds in _slices(frames.bounds):
+        for bounds in _slices(frames.bounds, SLICE):
             self._scans += 1
             gathering = sorter.gathering = Gathering(self._scans, moment, self.books)
             gathering.touched = wire.scan(body, bounds, sorter.cache, self._scans, moment.tick)
             gathering.taken.received += sorter.cache.fast_samples
             yield gathering.finish(self._decisions)
+
+    def take_again(self, body: bytes, trust: Trust, moment: Moment, had: Incomplete) -> Iterator[Taken]:
+        """As `take_slices`, for a request that comes again: without what earlier attempts have done, and its metadata.
+
+        A sample whose tenants all have it is a duplicate. What is refused is refused again.
+        """
+        frames = fields.frames(body)
+        sorter = self._sorter(trust)
+        earlier = Earlier(had)
+        yield Taken(fields_dropped=frames.dropped)
+        for bounds in _slices(frames.bounds, AGAIN):
+            gathering = sorter.gathering = self._again(moment, earlier)
+            for at in range(0, len(bounds), 2):
+                sorter.take(body, bounds[at], bounds[at + 1], gathering.number, gathering.touched)
+            yield gathering.finish(self._decisions)
+        last = self._again(moment, earlier)
+        last.send_endings()
+        yield last.finish(self._decisions)
 
     def ownership_changed(
         self, node: str, changed: Iterable[DeviceKey], keys: Iterable[DeviceKey], until_ms: int
@@ -98,12 +116,22 @@ class Intake:
         """Series remembered, over all senders."""
         return sum(len(sorter.cache.entries) for sorter in self._sorters.values())
 
+    def _sorter(self, trust: Trust) -> Sorter:
+        sorter = self._sorters.get(trust)
+        if sorter is None:
+            sorter = self._sorters[trust] = Sorter(trust, self._decisions, self._limits, self._budget)
+        return sorter
 
-def _slices(bounds: list[int]) -> Iterator[list[int]]:
+    def _again(self, moment: Moment, earlier: Earlier) -> Again:
+        self._scans += 1
+        return Again(self._scans, moment, self._decisions, earlier)
+
+
+def _slices(bounds: list[int], entries: int) -> Iterator[list[int]]:
     """Begin and end of each entry, one after the other, in slices of at least one entry."""
     first = 0
     while first < len(bounds):
-        beyond = bisect_left(bounds, bounds[first] + SLICE_BYTES, first, min(first + 2 * SLICE, len(bounds)))
+        beyond = bisect_left(bounds, bounds[first] + SLICE_BYTES, first, min(first + 2 * entries, len(bounds)))
         end = max(first + 2, beyond - beyond % 2)
         yield bounds[first:end]
         first = end

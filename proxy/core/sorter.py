@@ -18,7 +18,7 @@ from proxy.core.errors import (
     MissingNameError,
     SeriesError,
 )
-from proxy.core.gathering import Gathering, Moment, is_held_back, stale_fate
+from proxy.core.gathering import Gathering, Moment, Run, is_held_back, stale_fate
 from proxy.core.labels import METRIC_NAME, LabelSet
 from proxy.core.route import OVER_LIMIT, SHARED, Decision
 from proxy.core.series_cache import CacheBudget
@@ -28,6 +28,7 @@ from proxy.core.wire import Entry, Fate, Output, SeriesCache, Slot
 
 SHOWN: Final = 200
 """Characters of a series in a sentence: enough to find it, and the reason before it stays in the sender's log."""
+
 
 COLLISION: Final = "collision"
 """The reason for a part whose series already has a value of that time, after rules made two series one."""
@@ -132,6 +133,7 @@ class _Run:
         self._labels = labels
         self._entry = entry
         self._points: list[Point] = []
+        self._fates: list[Fate] = []
         self._outputs: tuple[Output, ...] = ()
         self._held = ""
         self._kind: int | None = None
@@ -200,23 +202,22 @@ class _Run:
     def _sample(self, point: Point, standing: Standing) -> None:
         """A sample or histogram: refused, held back, or passed on to those outputs that have no value of its time."""
         gathering = self._gathering
-        fate, outputs, held = standing.fate, standing.outputs, ""
+        fate, outputs = standing.fate, standing.outputs
         decisions = self._sorter.decisions
         clash = find_clash(self._labels, self._entry, outputs, point.time_ms, decisions.tenancy)
         if clash.is_copy:
-            fate, held = self._books.fate(QUARANTINED, "", SHARED), SHARED
+            fate = self._books.fate(QUARANTINED, "", SHARED)
             outputs = tuple(output for output in outputs if decisions.is_raw(output))
         elif clash.taken:
-            outputs = tuple(output for output in outputs if output not in clash.taken)
-            for output in clash.taken:
+            losing = gathering.collide(clash.taken, point.raw + self._series.unknown)
+            outputs = tuple(output for output in outputs if output not in losing)
+            for output in losing:
                 self._books.tenant(output.slot.tenant).drop(COLLISION, 1)
-        elif fate.kind == QUARANTINED:
-            held = fate.detail
-        elif fate.kind == REJECTED:
+        if fate.kind == REJECTED:
             gathering.taken.refuse(f"{fate.detail}: no tenant may have {str(self._labels)[:SHOWN]}", 1)
-        gathering.count(fate)
         self._drop_over_limit(standing)
-        self._go(point, outputs, held)
+        self._go(point, outputs, fate.detail if fate.kind == QUARANTINED else "")
+        self._fates.append(fate)
         if standing.feeds and not clash.is_copy:
             self._feed(point.time_ms)
 
@@ -272,12 +273,8 @@ class _Run:
 
     def _flush(self) -> None:
         points, self._points = self._points, []
+        fates, self._fates = self._fates, []
         self._kind = None
-        if not points:
-            return
-        if self._outputs:
-            self._gathering.emit(self._outputs, points, self._series.unknown)
-        elif not self._held:
-            self._gathering.taken.exemplars_dropped += sum(not point.counts for point in points)
-        if self._held:
-            self._gathering.hold(self._series.block, points, self._series.unknown, self._held)
+        if points:
+            series = self._series
+            self._gathering.send(Run(series.block, points, series.unknown, self._outputs, self._held, fates))

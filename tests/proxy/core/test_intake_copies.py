@@ -161,6 +161,16 @@ def test_collision_and_copy() -> None:
     assert scene.fates() == {"routed": 2, COPIED: 1}
 
 
+def test_collision_of_what_waits() -> None:
+    """A sample without an owner waits in the quarantine also where a raw view has another value in its place."""
+    raw = tenants(("raw", "raw", NO_UUID))
+    scene = Scene(Tenancy(raw), FOREVER)
+    scene.take(Series(PLAIN, (10, 1.0)), Series(util(UUID=OTHER_CARD), (10, 2.0)))
+    assert scene.got("raw") == [("", 10, 1.0)]
+    assert scene.fates() == {"routed": 1, "quarantined:unknown_owner": 1}
+    assert [(held.reason, held.samples) for held in scene.taken.held] == [("unknown_owner", 1)]
+
+
 def test_collision_of_other_series() -> None:
     """Of two series of no device that rules make one the first value is sent, and the second dropped."""
     made = tenants(("joined", "joined", NO_SIDE))
