@@ -144,9 +144,8 @@ class FakeQueue(Queue):
     def take(
         self, max_samples: int, max_bytes: int, taken: Callable[[tuple[QueueRecord, ...] | StorageError], None]
     ) -> None:
-        assert max_bytes > 0
         if not self._taken and self.held:
-            self._taken = 1 if self.held[0].attempted else self._merged(max_samples)
+            self._taken = 1 if self.held[0].attempted else self._merged(max_samples, max_bytes)
         self._loop.call_soon(lambda: taken(tuple(self.held[: self._taken])))
 
     def done(self) -> None:
@@ -154,13 +153,14 @@ class FakeQueue(Queue):
         del self.held[: self._taken]
         self._taken = 0
 
-    def _merged(self, max_samples: int) -> int:
-        first, number, samples = self.held[0], 0, 0
+    def _merged(self, max_samples: int, max_bytes: int) -> int:
+        first, number, samples, size = self.held[0], 0, 0, 0
         for record in self.held:
             same = (record.pair, record.replay, record.attempted) == (first.pair, first.replay, False)
-            if number and (not same or samples + record.samples > max_samples):
+            samples, size = samples + record.samples, size + len(record.entries)
+            if number and (not same or samples > max_samples or size > max_bytes):
                 break
-            number, samples = number + 1, samples + record.samples
+            number += 1
         return number
 
 

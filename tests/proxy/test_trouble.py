@@ -8,7 +8,7 @@ from proxy.batch import Batch
 from proxy.core.books import TenantBooks
 from proxy.core.errors import QueueFullError, StorageError
 from proxy.core.outcome import Refused, Reply, Retryable
-from proxy.trouble import APPENDING_BYTES, PROBE_SAMPLES
+from proxy.trouble import APPENDING_BYTES, MERGED_BYTES, PROBE_BYTES
 from tests.proxy.core.messages import blob, block, sample
 from tests.proxy.fakes import Bench, FakeUpstream, part_of
 
@@ -220,14 +220,14 @@ def test_a_disk_that_hangs_gathers_no_more_than_its_bound() -> None:
 def test_what_is_merged_grows_with_success() -> None:
     """After a failure the first merged request is small; each success lets twice as much travel together."""
     bench, _ = _failed(b"1")
-    size = PROBE_SAMPLES // 2
-    for number in range(16):
-        bench.lane.put(part_of(Batch(bench.loop, 1), [b"%x" % number], size))
+    for _ in range(100):
+        bench.lane.put(part_of(Batch(bench.loop, 1), [bytes(PROBE_BYTES // 2)], 1))
     bench.loop.run()
     bench.loop.advance(A_WHILE)
-    for _ in range(4):
+    while bench.upstream.busy:
         bench.reply()
-    assert [len(post) for post in bench.upstream.posts] == [1, 1, 4, 8, 4]
+    sizes = [2 * len(post) // PROBE_BYTES for post in bench.upstream.posts[2:]]
+    assert sizes == [4, 8, 16, *[2 * MERGED_BYTES // PROBE_BYTES] * 2, 100 - 28 - 64]
 
 
 def test_metadata_is_not_kept() -> None:
