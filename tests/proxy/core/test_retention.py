@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.core.retention import MAX_SEGMENT_BYTES, DropReason, Held, Keep, surplus
+from proxy.core.retention import MAX_SEGMENT_BYTES, DropReason, Extent, Held, Keep, mergeable, surplus
 
 KEEP = Keep(bytes=100, age_ms=1000)
 
@@ -49,3 +49,22 @@ def test_segments_are_a_fraction_of_the_limits() -> None:
     assert Keep(8000, 800).segment_ms == 100
     assert Keep(1 << 40, 800).segment_bytes == MAX_SEGMENT_BYTES
     assert Keep(0, 0).segment_bytes == 1
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([], []),
+        ([(1, 0, 0)], []),
+        ([(200, 0, 0), (300, 0, 50)], [[0, 1]]),
+        ([(200, 0, 0), (301, 0, 0)], []),
+        ([(1, 0, 0), (1, 0, 51)], []),
+        ([(1, 60, 60), (1, 10, 10)], [[0, 1]]),
+        ([(200, 0, 0), (200, 0, 0), (200, 0, 0), (200, 0, 0)], [[0, 1], [2, 3]]),
+        ([(501, 0, 0), (1, 0, 0), (1, 0, 0), (501, 0, 0), (1, 0, 0)], [[1, 2]]),
+    ],
+)
+def test_what_can_be_merged(rows: list[tuple[int, int, int]], expected: list[list[int]]) -> None:
+    """Neighbours are merged as far as they come to half a segment in bytes (of 1000) and in time (of 100 ms)."""
+    extents = [Extent(seq, size, first_ms, newest_ms) for seq, (size, first_ms, newest_ms) in enumerate(rows)]
+    assert mergeable(extents, Keep(8000, 800)) == expected
