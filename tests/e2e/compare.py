@@ -43,7 +43,7 @@ def owned(series: Iterable[Series], uuid: str, node: str, owner: Tree) -> Conten
     return found
 
 
-def wait_for(expected: Content, actual: Callable[[], Content], what: str) -> None:
+def wait_for(expected: Content, actual: Callable[[], Content], what: str, *, deadline_s: float = 25) -> None:
     """Wait until a store has exactly what is expected; the error names what is missing and what is too much."""
 
     def differences() -> str:
@@ -52,4 +52,4 @@ def wait_for(expected: Content, actual: Callable[[], Content], what: str) -> Non
         lines += [f"found   {dict(key)} {samples}" for key, samples in have.items() if expected.get(key) != samples]
         return f"{len(expected)} series expected, {len(have)} found\n" + "\n".join(lines[:20])
 
-    wait_until(lambda: actual() == expected, what, deadline_s=25, diagnosis=differences)
+    wait_until(lambda: actual() == expected, what, deadline_s=deadline_s, diagnosis=differences)
