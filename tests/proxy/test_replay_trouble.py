@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 
 from proxy import durable, replay, replay_round
 from proxy.core import pauses
+from proxy.core.replay import Replay
 from proxy.core.wire import Part
 from tests.proxy.core.relabel_rows import Written
 from tests.proxy.core.routing import tenancy_of
@@ -153,16 +154,16 @@ async def test_another_configuration_meanwhile(site: Site) -> None:
 async def test_no_part_for_a_tenant_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between decision and delivery a configuration may come: parts for tenants that it lacks are not sent."""
     site = await Site.open(tmp_path, tenancy_of("joined"))
-    take = replay_round.Replay.take
+    take = Replay.take
     taken: list[int] = []
 
-    def reconfigure_first(self: replay_round.Replay, records: Sequence[object]) -> object:
+    def reconfigure_first(self: Replay, records: Sequence[object]) -> object:
         taken.append(len(records))
         if len(taken) == 1:
             site.configure(tenancy_of())
         return take(self, records)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(replay_round.Replay, "take", reconfigure_first)
+    monkeypatch.setattr(Replay, "take", reconfigure_first)
     await site.hold(*samples(1))
     site.own(*OWNED)
     async with running(site):
