@@ -6,13 +6,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
-import structlog
-
 from proxy.core.outcome import Reply
 from store import SampleStore, StoreBodyError, StoreError
 
 _TAKEN: Final = Reply(204)
-_log: Final = structlog.get_logger()
 
 
 class EmbeddedUpstream:
@@ -22,6 +19,7 @@ class EmbeddedUpstream:
         self._path = path
         self._loop = loop
         self._store: SampleStore | None = None
+        self._closed = False
         self._writer = ThreadPoolExecutor(1, thread_name_prefix=f"store-{path.stem}")
 
     @staticmethod
@@ -38,9 +36,11 @@ class EmbeddedUpstream:
         self._writer.submit(self._append, body).add_done_callback(done)
 
     def close(self) -> None:
-        """Finish what was given to the writer, then close the file."""
-        self._writer.submit(self._close)
-        self._writer.shutdown(wait=True)
+        """Finish what was given to the writer, then close the file. May be called again."""
+        if not self._closed:
+            self._closed = True
+            self._writer.submit(self._close)
+            self._writer.shutdown(wait=True)
 
     def _append(self, body: bytes) -> Reply:
         try:
@@ -49,11 +49,9 @@ class EmbeddedUpstream:
                 self._store = SampleStore(self._path)
             self._store.append(body)
         except StoreBodyError as error:
-            _log.error("embedded storage refused", path=str(self._path), error=str(error))
-            return Reply(400)
+            return Reply(400, body=f"{self._path}: {error}".encode())
         except (StoreError, OSError) as error:
-            _log.error("embedded storage failed", path=str(self._path), error=str(error))
-            return Reply(0, error="storage")
+            return Reply(0, error="storage", body=f"{self._path}: {error}".encode())
         return _TAKEN
 
     def _close(self) -> None:

@@ -113,6 +113,20 @@ async def test_embedded_storage_keeps_what_it_acknowledged(tmp_path: Path) -> No
         assert (await proxy.balanced()).by("samples_delivered_total", "tenant") == {"t": 3}
 
 
+async def test_an_embedded_tenant_that_goes_and_comes_back(tmp_path: Path) -> None:
+    """A tenant whose storage is a file of ours goes on in it after it was taken out of the configuration for a while."""
+    other = {"id": "other", "endpoint": {"embedded": True}}
+    config = config_of(tmp_path, [{"id": "t", "endpoint": {"embedded": True}}, other])
+    async with running(tmp_path, config) as proxy:
+        for number, tenants in enumerate((config["tenants"], [other], config["tenants"])):
+            await reload(proxy, {**config, "tenants": tenants})
+            body = encode([({"__name__": "good"}, [(NOW_MS + number, float(number))])])
+            assert (await proxy.push(body)).status == 204
+        await proxy.reaches(lambda seen: seen.by("samples_delivered_total", "tenant") == {"t": 2, "other": 3})
+        ((_, samples),) = SampleReader(store_path(Path(config["proxy"]["data_dir"]), "t")).select({}, 0, 1 << 62)
+        assert samples == [(NOW_MS, 0.0), (NOW_MS + 2, 2.0)]
+
+
 def dynamic(folder: Path, store: Receiver, more: dict[str, Any]) -> dict[str, Any]:
     """Tenants made from data in one store, and a card whose owner is in the namespace team-a."""
     held = fleet.interval(NOW_MS - 1000, None, fleet.owner("team-a", "a-0", "Job", "a"))
