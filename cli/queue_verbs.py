@@ -1,5 +1,6 @@
 """`whosegpu queue`: what waits on disk for tenants whose stores did not take it."""
 
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -80,7 +81,7 @@ def drop(  # noqa: PLR0913 - one parameter for each option
     yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Drop records of a tenant's queue, for good; what is being sent just now stays. Asks first, on a terminal.
+    """Drop records of a tenant's queue, for good; what a proxy is sending stays. Asks first, on a terminal.
 
     What is dropped is counted in whosegpu_samples_dropped_total, as dropped_by_hand, by a running proxy.
     """
@@ -97,5 +98,5 @@ def drop(  # noqa: PLR0913 - one parameter for each option
     if not yes:
         ask_to_drop(folder, tenant, oldest)
     found = folder.ask(DropQueued(tenant, oldest), QueueDropped)
-    tell(found, show_dropped, as_json=as_json)
+    tell(found, partial(show_dropped, everything=everything), as_json=as_json)
     return 0

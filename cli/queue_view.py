@@ -58,18 +58,17 @@ def ask_to_drop(folder: DataFolder, tenant: str, oldest: int | None) -> None:
     confirm(f"Drop {first}{what} of {tenant}, for good?")
 
 
-def show_dropped(found: QueueDropped) -> None:
+def show_dropped(found: QueueDropped, *, everything: bool) -> None:
     """Print what was dropped, and what is left."""
-    left = (
-        f"; {many(found.left_records, 'record')} with {many(found.left_samples, 'sample')} left"
-        if found.left_records
-        else ""
-    )
-    console().print(
-        f"dropped {many(found.records, 'record')} with {many(found.samples, 'sample')} "
-        f"of {printable(found.tenant)}{left}",
-        soft_wrap=True,
-    )
+    left = f"{many(found.left_records, 'record')} with {many(found.left_samples, 'sample')}"
+    if not found.left_records:
+        end = ""
+    elif everything:
+        end = f"; {left} left, which the proxy has in hand: to drop that too, stop it and drop again"
+    else:
+        end = f"; {left} left"
+    dropped = f"{many(found.records, 'record')} with {many(found.samples, 'sample')}"
+    console().print(f"dropped {dropped} of {printable(found.tenant)}{end}", soft_wrap=True)
 
 
 def _state(queue: QueueStock) -> Text:
