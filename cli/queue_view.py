@@ -17,6 +17,7 @@ _STATES: Final[dict[State, tuple[str, str]]] = {
     "waiting": ("waits", "yellow"),
     "stopped": ("waits: no proxy runs", ""),
     "not_configured": ("kept: no such tenant", "magenta"),
+    "not_seen": ("kept: no owner of this namespace seen yet", "magenta"),
 }
 
 

@@ -77,16 +77,14 @@ class Storeroom:
 
     def _list_queues(self) -> QueuesListed:
         circuits = {} if self.circuits is None else self.circuits()
-        queues = sorted(self.kept.queues.all().items())
-        return QueuesListed(
-            tuple(
-                self._stock(queue, circuits.get(tenant_id, ""))
-                for tenant_id, queue in queues
-                if queue.records or queue.torn_bytes or tenant_id in circuits
-            )
-        )
+        stocks = [
+            self._stock(queue, circuits.get(tenant_id, ""))
+            for tenant_id, queue in sorted(self.kept.queues.all().items())
+        ]
+        return QueuesListed(tuple(each for each in stocks if each.records or each.torn_bytes or each.why))
 
     def _stock(self, queue: TenantQueue, why: str) -> QueueStock:
+        state = self._state(queue.tenant, why)
         oldest_ms = queue.oldest_ms
         return QueueStock(
             tenant=queue.tenant,
@@ -96,13 +94,14 @@ class Storeroom:
             torn_bytes=queue.torn_bytes,
             oldest=None if oldest_ms is None else format_time(oldest_ms),
             age_seconds=None if oldest_ms is None else age_seconds(oldest_ms, now_ms()),
-            state=self._state(queue.tenant, why),
-            why=why,
+            state=state,
+            why=why if state == "waiting" else "",
         )
 
     def _state(self, tenant_id: str, why: str) -> State:
-        if self.tenancy().tenant(tenant_id) is None:
-            return "not_configured"
+        tenancy = self.tenancy()
+        if tenancy.tenant(tenant_id) is None:
+            return "not_configured" if tenancy.dynamic is None else "not_seen"
         if self.circuits is None:
             return "stopped"
         return "waiting" if why else "delivering"

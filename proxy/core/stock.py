@@ -15,8 +15,9 @@ from proxy.core.summary import Summary
 from proxy.core.times import format_time
 from proxy.core.waiting import read_entry
 
-State = Literal["delivering", "waiting", "stopped", "not_configured"]
-"""Of a queue: its records go out; its upstream does not take them; no proxy runs; there is no such tenant any more."""
+State = Literal["delivering", "waiting", "stopped", "not_configured", "not_seen"]
+"""Of a queue: its records go out; its upstream does not take them; no proxy runs; there is no such tenant any more; its
+tenant is made from data, and was not since the start."""
 
 SERIES_SHOWN: Final = 3
 """Series of one record of a queue that are told; it may hold thousands."""

@@ -73,6 +73,13 @@ async def test_why_a_queue_is_not_empty(
     assert [(each["tenant"], each["state"], each["why"]) for each in found] == states
 
 
+async def test_a_queue_of_a_tenant_that_is_made_from_data(folder: Folder) -> None:
+    """Such a tenant is there when an owner of its namespace is seen; until then its queue waits for that."""
+    folder.configure(dynamic_tenants={"endpoint": {"url": "http://127.0.0.1:1/push"}})
+    found = (await told(folder, ListQueues(), {}))["queues"]
+    assert [(each["tenant"], each["state"]) for each in found] == [("gone", "not_seen"), ("ml", "delivering")]
+
+
 async def test_what_is_under_way_is_not_dropped(folder: Folder) -> None:
     """What is being sent just now stays, is told as left, and the books and the queue agree on what was dropped."""
     async with standalone(*world(folder)) as storeroom:
