@@ -49,11 +49,12 @@ class Tenant:
 
 
 class Scene:
-    """The proxy, which a test may stop, kill and start; `senders` are those that run now."""
+    """The proxy, which a test may stop, kill and start; `senders` are all that there were."""
 
     def __init__(self, folder: Path, net: Network, names: Sequence[str], delivery: Mapping[str, Any]) -> None:
         self.net = net
         self.ledger = Ledger()
+        self.senders: list[Sender] = []
         self.folder = folder
         self.delivery = dict(delivery)
         self.tenants = {name: self._tenant(name) for name in names}
@@ -85,7 +86,9 @@ class Scene:
 
     def sender(self, name: str, tenants: Sequence[str], each: int = 2, replica: str = "") -> Sender:
         """A sender with series for each of these tenants; each is an HA pair of its own, if no replica is given."""
-        return Sender(self.proxy.write_url, self.ledger, lines(tenants, name, each, replica or f"replica-{name}"))
+        series = lines(tenants, name, each, replica or f"replica-{name}")
+        self.senders.append(Sender(self.proxy.write_url, self.ledger, series))
+        return self.senders[-1]
 
     def arrives(self, names: Sequence[str] = (), *, deadline_s: float = 30) -> None:
         """Wait until all that was acknowledged to these tenants is in their stores."""
@@ -144,6 +147,8 @@ def scene(
             raise
         finally:
             on.proxy.process.kill9()
+            for sender in on.senders:
+                sender.close()
 
 
 @contextmanager

@@ -93,14 +93,26 @@ class Sender:
         self._stop.set()
         if self._thread.ident is not None:
             self._thread.join()
-        self._close()
+        self.close()
         if self.failure is not None:
             raise self.failure
+
+    def close(self) -> None:
+        """End the connection; the next request makes another."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(OSError):
+                connection.close()
 
     @property
     def acknowledgements(self) -> int:
         """How many requests were acknowledged so far."""
         return sum(answer.status // 100 == 2 for answer in list(self.answers))
+
+    @property
+    def last_status(self) -> int:
+        """How the last attempt ended; 0 before the first."""
+        return self.answers[-1].status if self.answers else 0
 
     def once(self) -> Answered:
         """Send one request and once only; for a sender that was not started."""
@@ -149,7 +161,7 @@ class Sender:
         try:
             status = self._ask(body, {"Retry-Attempt": str(attempt)} if attempt else {})
         except (OSError, http.client.HTTPException):
-            self._close()
+            self.close()
         return Answered(status, time.monotonic() - begun, begun)
 
     def _ask(self, body: bytes, more: dict[str, str]) -> int:
@@ -159,12 +171,6 @@ class Sender:
         response = self._connection.getresponse()
         response.read()
         return response.status
-
-    def _close(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            with contextlib.suppress(OSError):
-                connection.close()
 
 
 def _body(samples: Sequence[Sent]) -> bytes:
