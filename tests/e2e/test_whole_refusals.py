@@ -1,4 +1,4 @@
-"""A store whose 400 refuses the whole request, a real Prometheus with 1.0: who sends one bad series harms nobody else."""
+"""A store whose 400 refuses the whole request, Prometheus with 1.0: who sends one bad series harms nobody else."""
 
 import os
 from collections.abc import Callable, Iterator
