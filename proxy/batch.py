@@ -1,6 +1,7 @@
 """The parts of one inbound request, and the moment when the last of them is settled."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from proxy.core.outcome import Outcome
@@ -47,6 +48,10 @@ class Batch:
     async def wait(self) -> None:
         """Return when every part is settled. Who gives up waiting leaves the parts under way."""
         await asyncio.shield(self._done)
+
+    def when_settled(self, call: Callable[[], None]) -> None:
+        """Call, later, when every part is settled."""
+        self._done.add_done_callback(lambda _: call())
 
     def delivered(self) -> None:
         """One part is delivered, or durable in the queue of its tenant."""

@@ -1,8 +1,10 @@
 """The write path: a bare ASGI endpoint, because a framework's request costs more than ours.
 
-Order: headers (415, 405) - sender (401) - room (503) - body (400, 408) - intake - delivery and quarantine side by side
-- one answer. From `Intake.take` on everything of a request is done, whether its sender is still there or not: a sender
-that gave up sends the same bytes again, and stores take the same sample twice without harm (remote-write facts 3).
+Order: headers (415, 405) - sender (401) - room (503) - body (400, 408) - earlier attempts - intake - delivery and
+quarantine side by side - one answer. From `Intake.take` on everything of a request is done, whether its sender is still
+there or not: a sender that gave up sends the same bytes again, with `Retry-Attempt`, and what has been done of it by
+then is left out (remote-write facts 3). Without that header the same bytes are another request; stores take the same
+sample twice without harm.
 
 Answers are plain text, one line, the reason first. Remote write 1.0 answers never bear Written headers: a sender that
 finds any trusts their numbers.
@@ -10,13 +12,14 @@ finds any trusts their numbers.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
 import structlog
 
+from proxy.attempts import Attempts, CarriedOut
 from proxy.core import codec
 from proxy.core.errors import (
     BusyError,
@@ -24,11 +27,12 @@ from proxy.core.errors import (
     ProxyError,
     RequestError,
     SlowBodyError,
-    StorageError,
 )
 from proxy.core.gathering import Taken
+from proxy.core.had import Complete, Ended, Had, Incomplete, had_after
 from proxy.core.negotiate import check_request
 from proxy.core.outcome import Outcome, Refused, Retryable, answer
+from proxy.core.resends import key_of
 from proxy.core.senders import CHALLENGE, Sender, Senders
 
 Scope = MutableMapping[str, Any]
@@ -80,15 +84,19 @@ class Work(Protocol):
         """What a request may take."""
         ...
 
-    async def take(self, body: bytes, sender: Sender) -> Taken:
-        """Decide on a decoded request; raises RequestError, and then has counted nothing of it."""
+    async def take(self, body: bytes, sender: Sender, had: Incomplete | None) -> Taken:
+        """Decide on a decoded request, without what earlier attempts have done of it.
+
+        Raises RequestError, and then has counted nothing of it.
+        """
         ...
 
-    async def carry_out(self, taken: Taken, sender: Sender, attempt: int) -> Iterable[tuple[str, Outcome]]:
-        """Deliver and hold back; how each tenant's part ended, unless it was delivered.
+    async def carry_out(self, taken: Taken, sender: Sender, attempt: int) -> CarriedOut:
+        """Deliver and hold back; `attempt` is the sender's `Retry-Attempt`."""
+        ...
 
-        `attempt` is the sender's `Retry-Attempt`. Raises StorageError where the disk did not take what is held back.
-        """
+    def came_again(self, received: int, sender: Sender) -> None:
+        """Count the samples of a request that is sent again though all of it has been done."""
         ...
 
     def refused(self, error: RequestError) -> None:
@@ -131,6 +139,7 @@ class WriteEndpoint:
 
     def __init__(self, work: Work) -> None:
         self._work = work
+        self._attempts = Attempts()
         self._inflight = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -141,8 +150,6 @@ class WriteEndpoint:
             answered = await self._handle(scope, receive)
         except RequestError as error:
             self._work.refused(error)
-            answered = Answer(error.status, error.sentence)
-        except StorageError as error:
             answered = Answer(error.status, error.sentence)
         except asyncio.CancelledError:  # by the server, which stops and has waited long enough for this request
             answered = Answer(503, "stopping: not delivered yet; send it again")
@@ -164,11 +171,47 @@ class WriteEndpoint:
         self._inflight += 1
         try:
             body = await _read_body(receive, headers.get(b"content-length"), limits)
-            taken = await self._work.take(codec.decode(body, limits.decoded_bytes), sender)
-            attempt = _attempt(headers.get(b"retry-attempt"))
-            return combine(taken, await self._work.carry_out(taken, sender, attempt))
+            return await self._answer(body, sender, _attempt(headers.get(b"retry-attempt")))
         finally:
             self._inflight -= 1
+
+    async def _answer(self, body: bytes, sender: Sender, number: int) -> Answer:
+        """Work on an attempt of a request, `number` 0 being the first, and tell what its sender gets."""
+        key = key_of(sender.name, body)
+        had = await self._attempts.earlier(key) if number else None
+        if isinstance(had, Complete):
+            self._work.came_again(had.received, sender)
+            return Answer(had.status, had.text)
+        attempt = self._attempts.begin(key)
+        try:
+            taken = await self._work.take(codec.decode(body, self._work.limits.decoded_bytes), sender, had)
+            carried = await self._work.carry_out(taken, sender, number)
+        except BaseException:
+            self._attempts.end(attempt, had)
+            raise
+        settling = carried.settling
+        ended = _ended(taken, carried, had)
+        if settling is None or not settling.open:
+            self._attempts.end(attempt, had_after(taken, ended, had))
+        else:
+            settling.when_settled(lambda: self._attempts.end(attempt, _had_in_the_end(taken, carried, had)))
+        return Answer(ended.status, ended.text)
+
+
+def _ended(taken: Taken, carried: CarriedOut, had: Incomplete | None) -> Ended:
+    """How an attempt ended as far as its answer goes, which tells of what earlier ones could not store, too."""
+    troubles = () if carried.settling is None else carried.settling.troubles
+    if carried.failed is not None:
+        return Ended(troubles, held=False, status=carried.failed.status, text=carried.failed.sentence)
+    answered = combine(taken, carried.outcomes if had is None else [*carried.outcomes, *had.refused])
+    return Ended(troubles, held=True, status=answered.status, text=answered.text[:ANSWER_CHARACTERS])
+
+
+def _had_in_the_end(taken: Taken, carried: CarriedOut, had: Incomplete | None) -> Had | None:
+    """What is known of an attempt whose parts ended after its answer, which is another one by then."""
+    troubles = () if carried.settling is None else carried.settling.troubles
+    outcomes = [(tenant, outcome) for tenant, _, outcome in troubles]
+    return had_after(taken, _ended(taken, replace(carried, outcomes=outcomes), had), had)
 
 
 def _attempt(text: str | None) -> int:

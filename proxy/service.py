@@ -12,7 +12,6 @@ Everything runs in one event loop. The intake decides, lanes deliver, the quaran
 
 import asyncio
 import time
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -22,16 +21,18 @@ from config.problems import ConfigError
 from config.redacted import redacted
 from config.settings import Settings
 from ownership import Changes, Fleet
+from proxy.attempts import CarriedOut
 from proxy.clock import now_ms
 from proxy.configured import Configured, configure
 from proxy.control import Control
 from proxy.core import wire
+from proxy.core.books import DUPLICATE
 from proxy.core.errors import RequestError, StorageError
 from proxy.core.explain import explain_lines
 from proxy.core.gathering import Moment, Taken
+from proxy.core.had import Incomplete
 from proxy.core.intake import Intake
 from proxy.core.metadata import Metadata
-from proxy.core.outcome import Outcome
 from proxy.core.owners import OwnersQuery, OwnerView, owners_at
 from proxy.core.record import QuarantineRecord
 from proxy.core.senders import Sender, Senders
@@ -141,12 +142,13 @@ class Proxy:
         """What a request may take."""
         return self._limits
 
-    async def take(self, body: bytes, sender: Sender) -> Taken:
+    async def take(self, body: bytes, sender: Sender, had: Incomplete | None = None) -> Taken:
         """Decide on a decoded request and enter it into the books; raises RequestError."""
         taken = Taken()
         await self._gate.enter()
         try:
-            slices = self._intake.take_slices(body, sender.trust, Moment(now_ms(), int(time.monotonic())))
+            moment = Moment(now_ms(), int(time.monotonic()))
+            slices = self._intake.take_slices(body, sender.trust, moment, had)
             for number, some in enumerate(slices):
                 if number > 1:  # the first is no work
                     await asyncio.sleep(0)
@@ -159,16 +161,24 @@ class Proxy:
             self.books.exemplars["dropped"] += taken.exemplars_dropped
         return taken
 
-    async def carry_out(self, taken: Taken, sender: Sender, attempt: int) -> Iterable[tuple[str, Outcome]]:
-        """Deliver and hold back, side by side. Raises StorageError where the disk did not take what is held back."""
+    async def carry_out(self, taken: Taken, sender: Sender, attempt: int) -> CarriedOut:
+        """Deliver and hold back, side by side."""
         batch = self._delivery.send(taken.parts, attempt)
+        failed: StorageError | None = None
         try:
             await self._hand_out(taken.metadata)
             if taken.held:
                 await self._hold(taken, sender)
+        except StorageError as error:
+            failed = error
         finally:
             ended = await outcomes(batch)
-        return ended
+        return CarriedOut(batch, ended, failed)
+
+    def came_again(self, received: int, sender: Sender) -> None:
+        """Count the samples of a request that is sent again though all of it has been done."""
+        self.books.received[sender.name, VERSION_1] += received
+        self.books.fate(DUPLICATE).samples += received
 
     def refused(self, error: RequestError) -> None:
         """Count a request that was refused as a whole."""

@@ -104,6 +104,13 @@ class BusyError(RequestError):
     reason = "inflight"
 
 
+class UnderwayError(RequestError):
+    """An earlier attempt of the same request is still worked on; a sender sends it again."""
+
+    status = 503
+    reason = "underway"
+
+
 class UnauthenticatedError(RequestError):
     """The sender did not say who it is, or is none of `proxy.senders`."""
 

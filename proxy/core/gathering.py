@@ -62,7 +62,7 @@ class Taken:
 
     `refusals` are sentences for the sender, SENTENCES at most, on `refused` samples or parts that can never be stored;
     `metadata` are the metadata entries as they came. `endings` are the markers of our own making, which no sender sends
-    again, and which are in the parts too; `collided` is what was dropped because tenants have another value.
+    again, and which are in the parts too; `collided` is what tenants did not get because they have another value.
     """
 
     parts: list[Part] = field(default_factory=list)
@@ -143,6 +143,12 @@ class Gathering:
         del slot, entry
         return True
 
+    def is_copy(self, block: bytes, tail: bytes, *, known: bool) -> bool:
+        """Whether a point, `tail` of the series of `block`, is a copy; `known`: of a value that is there now."""
+        if known:
+            self.taken.collided.append(copy_of(framed(block, tail)))
+        return known
+
     def collide(self, taken: tuple[Output, ...], tail: bytes) -> tuple[Output, ...]:
         """The outputs that do not get a point, which is `tail`, because they have another value of its time."""
         self.taken.collided += [
@@ -218,6 +224,11 @@ class Gathering:
 def held_entry(run: Run) -> bytes:
     """The samples of a run as a framed entry for the quarantine."""
     return framed(run.block, b"".join(point.raw for point in run.points if point.counts) + run.unknown)
+
+
+def copy_of(entry: bytes) -> Addressed:
+    """How an inbound entry is noted that is a copy for all tenants."""
+    return Addressed("", "copy", entry)
 
 
 STALE_RULE: Final = "stale"

@@ -8,7 +8,7 @@ process, of the bytes as a tenant got them or as they lie in the quarantine.
 
 from array import array
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from proxy.core import fields
@@ -65,9 +65,9 @@ class Ended:
     """
 
     troubles: Sequence[tuple[str, Part, Outcome]]
-    held: bool
-    status: int
-    text: str
+    held: bool = field(kw_only=True)
+    status: int = field(kw_only=True)
+    text: str = field(kw_only=True)
 
 
 def had_after(taken: Taken, ended: Ended, before: Incomplete | None) -> Had | None:

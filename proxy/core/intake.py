@@ -54,12 +54,15 @@ class Intake:
             taken.add(some)
         return taken
 
-    def take_slices(self, body: bytes, trust: Trust, moment: Moment) -> Iterator[Taken]:
+    def take_slices(self, body: bytes, trust: Trust, moment: Moment, had: Incomplete | None = None) -> Iterator[Taken]:
         """As `take`, SLICE entries or SLICE_BYTES at a time, so that a caller can see to others between; at least one.
 
         A slice is a request of its own as far as markers and their successors are concerned. Raises RequestError at
-        the first slice only.
+        the first slice only. `had` is what earlier attempts have done of a request that is sent again.
         """
+        if had is not None:
+            yield from self._take_again(body, trust, moment, had)
+            return
         frames = fields.frames(body)
         sorter = self._sorter(trust)
         yield Taken(metadata=frames.metadata, fields_dropped=frames.dropped)
@@ -69,24 +72,6 @@ class Intake:
             gathering.touched = wire.scan(body, bounds, sorter.cache, self._scans, moment.tick)
             gathering.taken.received += sorter.cache.fast_samples
             yield gathering.finish(self._decisions)
-
-    def take_again(self, body: bytes, trust: Trust, moment: Moment, had: Incomplete) -> Iterator[Taken]:
-        """As `take_slices`, for a request that comes again: without what earlier attempts have done, and its metadata.
-
-        A sample whose tenants all have it is a duplicate. What is refused is refused again.
-        """
-        frames = fields.frames(body)
-        sorter = self._sorter(trust)
-        earlier = Earlier(had)
-        yield Taken(fields_dropped=frames.dropped)
-        for bounds in _slices(frames.bounds, AGAIN):
-            gathering = sorter.gathering = self._again(moment, earlier)
-            for at in range(0, len(bounds), 2):
-                sorter.take(body, bounds[at], bounds[at + 1], gathering.number, gathering.touched)
-            yield gathering.finish(self._decisions)
-        last = self._again(moment, earlier)
-        last.send_endings()
-        yield last.finish(self._decisions)
 
     def ownership_changed(
         self, node: str, changed: Iterable[DeviceKey], keys: Iterable[DeviceKey], until_ms: int
@@ -115,6 +100,22 @@ class Intake:
     def cached_series(self) -> int:
         """Series remembered, over all senders."""
         return sum(len(sorter.cache.entries) for sorter in self._sorters.values())
+
+    def _take_again(self, body: bytes, trust: Trust, moment: Moment, had: Incomplete) -> Iterator[Taken]:
+        """Without what earlier attempts have done, and without the metadata, which they have handed out."""
+        frames = fields.frames(body)
+        sorter = self._sorter(trust)
+        earlier = Earlier(had)
+        yield Taken(fields_dropped=frames.dropped)
+        for bounds in _slices(frames.bounds, AGAIN):
+            gathering = sorter.gathering = self._again(moment, earlier)
+            for at in range(0, len(bounds), 2):
+                if not gathering.pass_on(sorter.cache, body, bounds[at], bounds[at + 1]):
+                    sorter.take(body, bounds[at], bounds[at + 1], gathering.number, gathering.touched)
+            yield gathering.finish(self._decisions)
+        last = self._again(moment, earlier)
+        last.send_endings()
+        yield last.finish(self._decisions)
 
     def _sorter(self, trust: Trust) -> Sorter:
         sorter = self._sorters.get(trust)

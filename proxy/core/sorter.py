@@ -205,11 +205,13 @@ class _Run:
         fate, outputs = standing.fate, standing.outputs
         decisions = self._sorter.decisions
         clash = find_clash(self._labels, self._entry, outputs, point.time_ms, decisions.tenancy)
-        if clash.is_copy:
+        tail = point.raw + self._series.unknown
+        is_copy = gathering.is_copy(self._series.block, tail, known=clash.is_copy)
+        if is_copy:
             fate = self._books.fate(QUARANTINED, "", SHARED)
             outputs = tuple(output for output in outputs if decisions.is_raw(output))
         elif clash.taken:
-            losing = gathering.collide(clash.taken, point.raw + self._series.unknown)
+            losing = gathering.collide(clash.taken, tail)
             outputs = tuple(output for output in outputs if output not in losing)
             for output in losing:
                 self._books.tenant(output.slot.tenant).drop(COLLISION, 1)
@@ -218,7 +220,7 @@ class _Run:
         self._drop_over_limit(standing)
         self._go(point, outputs, fate.detail if fate.kind == QUARANTINED else "")
         self._fates.append(fate)
-        if standing.feeds and not clash.is_copy:
+        if standing.feeds and not is_copy:
             self._feed(point.time_ms)
 
     def _drop_over_limit(self, standing: Standing) -> None:

@@ -20,6 +20,20 @@ async def test_waits_for_the_last_part() -> None:
     assert batch.troubles == [Trouble("team-ml", part, Retryable("x"))]
 
 
+async def test_tells_when_it_is_settled() -> None:
+    """Whoever asks is called once, after the last part is settled, also where that was before."""
+    batch = Batch(asyncio.get_running_loop(), 2)
+    called: list[str] = []
+    batch.when_settled(lambda: called.append("early"))
+    batch.delivered()
+    await asyncio.sleep(0)
+    assert called == []
+    batch.delivered()
+    batch.when_settled(lambda: called.append("late"))
+    await asyncio.sleep(0)
+    assert called == ["early", "late"]
+
+
 async def test_without_parts() -> None:
     """A request that goes to nobody is settled from the start."""
     await Batch(asyncio.get_running_loop(), 0).wait()

@@ -59,7 +59,7 @@ class Attempts:
         self.durable += taken.held if held else []
         assert self.scene.books.imbalances() == ()
         if not isinstance(self.had, Complete):
-            self.had = had_after(taken, Ended(troubles, held or not taken.held, 204, ""), self.had)
+            self.had = had_after(taken, Ended(troubles, held=held or not taken.held, status=204, text=""), self.had)
         return dict(Counter(self.scene.fates()) - before)
 
     def take(self) -> Taken:
@@ -70,10 +70,8 @@ class Attempts:
                 self.scene.books.received["sender", "1.0"] += received
                 self.scene.books.fate("duplicate").samples += received
                 return Taken(received=received)
-            case None:
-                slices = intake.take_slices(self.body, self.trust, moment)
             case had:
-                slices = intake.take_again(self.body, self.trust, moment, had)
+                slices = intake.take_slices(self.body, self.trust, moment, had)
         taken = Taken()
         for some in slices:
             taken.add(some)

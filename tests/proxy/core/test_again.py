@@ -258,6 +258,17 @@ def test_copies_and_collisions() -> None:
     assert scene.books.tenants["joined"].dropped == {"collision": 1}
 
 
+def test_copy_of_an_older_value() -> None:
+    """A copy that the disk did not take stays one, though the series that it repeats has a newer value by now."""
+    scene = Scene(tenancy_of(), FOREVER[0])
+    scene.take(Series(MINE, (10, 1.0)))
+    request = Attempts.of(scene, Series(util(vgpu="0"), (10, 1.0)))
+    for held in (False, True):
+        assert request.go(held=held) == {"quarantined:shared_not_split": 1}
+        assert _got(scene) == {}
+        scene.take(Series(MINE, (20, 2.0)))
+
+
 def test_told_again_of_what_is_refused() -> None:
     """Filtered and rejected samples have the fates that they had, and the sender is told the same sentences."""
     scene = Scene(tenancy_of(unowned="reject"), *FOREVER)
@@ -288,7 +299,7 @@ def test_slices() -> None:
     request = Attempts.of(scene, *[Series(HIS, (at / 100, 1.0)) for at in range(count)])
     request.go("nlp")
     assert isinstance(request.had, Incomplete)
-    slices = list(scene.intake.take_again(request.body, request.trust, Moment(ms(0), 1), request.had))
+    slices = list(scene.intake.take_slices(request.body, request.trust, Moment(ms(0), 1), request.had))
     assert [some.received for some in slices] == [0, AGAIN, AGAIN, 1, 0]
     assert sum(part.samples for some in slices for part in some.parts) == count
 
