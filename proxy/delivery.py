@@ -74,7 +74,6 @@ class Delivery:
         loop = self._loop = asyncio.get_running_loop()
         self._data_dir = Path(configured.settings.proxy.data_dir)
         self._ways = _Ways(configured)
-        self._tenancy = configured.tenancy
         self._books = books
         self._queues = queues
         observer = Observer(observe)
@@ -86,9 +85,9 @@ class Delivery:
         self._open_books(configured)
 
     def start(self) -> None:
-        """Work off what the queues hold of tenants that are configured."""
+        """Work off what the queues hold of tenants that have an endpoint, though no series of theirs came yet."""
         for tenant_id, queue in self._queues.all().items():
-            if queue.records and tenant_id not in self._lanes and self._tenancy.tenant(tenant_id) is not None:
+            if queue.records and tenant_id not in self._lanes:
                 self._lane(tenant_id)
 
     def send(self, parts: Sequence[Part], attempt: int) -> Batch | None:
@@ -121,13 +120,12 @@ class Delivery:
     def reconfigure(self, configured: Configured) -> None:
         """Go on with another configuration; connections of endpoints that are the same stay."""
         before, self._ways = self._ways, _Ways(configured)
-        gone_before, self._tenancy = self._tenancy, configured.tenancy
         self._watch.patience_seconds = _patience(configured)
         self._open_books(configured)
         for tenant_id, lane in self._lanes.items():
-            if configured.tenancy.tenant(tenant_id) is None:
+            if self._ways.endpoint(tenant_id) is None:
                 lane.halt()
-            elif gone_before.tenant(tenant_id) is None:
+            elif before.endpoint(tenant_id) is None:
                 lane.resume(*self._way(tenant_id))
             elif before.identity(tenant_id) != self._ways.identity(tenant_id):
                 lane.replace(*self._way(tenant_id))

@@ -99,6 +99,20 @@ async def test_a_tenant_made_from_data_needs_no_file_any_more(tmp_path: Path) ->
             assert (await proxy.push(of_card(1))).status == 204
 
 
+async def test_a_tenant_made_from_data_gets_what_was_queued_before_a_restart(tmp_path: Path) -> None:
+    """What is queued for a tenant that no owner has made yet goes out all the same: it was acknowledged."""
+    down = Receiver(port=1)
+    async with running(tmp_path, dynamic(tmp_path, down, {})) as proxy:
+        assert (await proxy.push(of_card())).status == 204
+        assert (await proxy.balanced()).by("samples_queued", "tenant") == {"team-a": 1}
+    async with listening(Receiver()) as store:
+        config = dynamic(tmp_path, store, {}) | {"ownership": {}}
+        async with running(tmp_path, config) as proxy:
+            found = await proxy.reaches(lambda seen: seen.total("samples_queued") == 0)
+            assert found.by("samples_delivered_total", "tenant") == {"team-a": 1}
+            assert store.requests[0].headers["x-scope-orgid"] == "team-a"
+
+
 async def test_embedded_storage_keeps_what_it_acknowledged(tmp_path: Path) -> None:
     """A 204 means that another reader finds the sample in the tenant's file."""
     config = config_of(tmp_path, [{"id": "t", "endpoint": {"embedded": True}}])
