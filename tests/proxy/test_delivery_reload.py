@@ -128,7 +128,7 @@ async def test_embedded_storage_keeps_what_it_acknowledged(tmp_path: Path) -> No
 
 
 async def test_an_embedded_tenant_that_goes_and_comes_back(tmp_path: Path) -> None:
-    """A tenant whose storage is a file of ours goes on in it after it was taken out of the configuration for a while."""
+    """A tenant whose storage is a file of ours goes on in it after it was out of the configuration for a while."""
     other = {"id": "other", "endpoint": {"embedded": True}}
     config = config_of(tmp_path, [{"id": "t", "endpoint": {"embedded": True}}, other])
     async with running(tmp_path, config) as proxy:
