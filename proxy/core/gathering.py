@@ -41,8 +41,7 @@ class Addressed(NamedTuple):
     entry: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(NamedTuple):
     """Points of one series, in order, that go the same way: to `outputs`, and into quarantine if `held` says why.
 
     `block` and `unknown` are the rest of the entry, as sent; `fates` are those of its samples.

@@ -258,15 +258,20 @@ def test_copies_and_collisions() -> None:
     assert scene.books.tenants["joined"].dropped == {"collision": 1}
 
 
-def test_copy_of_an_older_value() -> None:
-    """A copy that the disk did not take stays one, though the series that it repeats has a newer value by now."""
+@pytest.mark.parametrize("alone", [False, True])
+def test_copy_of_an_older_value(alone: bool) -> None:  # noqa: FBT001 - a table's column
+    """A copy that the disk did not take stays one, though what it repeats has a newer value by now, or has ended."""
     scene = Scene(tenancy_of(), FOREVER[0])
+    copy = util(vgpu="0")
     scene.take(Series(MINE, (10, 1.0)))
-    request = Attempts.of(scene, Series(util(vgpu="0"), (10, 1.0)))
+    request = Attempts.of(scene, Series(copy, (10, 1.0)))
     for held in (False, True):
         assert request.go(held=held) == {"quarantined:shared_not_split": 1}
         assert _got(scene) == {}
-        scene.take(Series(MINE, (20, 2.0)))
+        scene.take(Series(MINE, (20, STALE if alone else 2.0)))
+        for at in (30, 31) if alone else ():
+            scene.take(Series(copy, (at, 3.0)))
+            assert scene.fast() == (at == 31)
 
 
 def test_told_again_of_what_is_refused() -> None:
