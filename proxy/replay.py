@@ -180,8 +180,10 @@ class Replayer:
         retried = self._pauses.over(_now_s())
         again, self._again = self._again or bool(retried), False
         fresh = bool(due)
-        for seq in [seq for seq in self._owed if again or seq in due]:
-            _merge(due, seq, self._owed.pop(seq))
+        if again:
+            owed, self._owed = self._owed, {}
+            for seq, keys in owed.items():
+                _merge(due, seq, keys)
         if not due:
             self._pauses.tried(_now_s(), retried, set())
             return

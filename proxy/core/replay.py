@@ -16,27 +16,25 @@ its sender. Beyond that:
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from ownership import DeviceKey, Fleet, device_key
 from proxy.core.books import FILTERED, QUARANTINED, ROUTED
 from proxy.core.errors import SeriesError
+from proxy.core.givers import Givers
 from proxy.core.labels import LabelSet
 from proxy.core.parcels import Piece, Target, make_part
 from proxy.core.record import QuarantineRecord
-from proxy.core.route import OVER_LIMIT, SHARED, UNOWNED, Decision, decide, exporter_names
+from proxy.core.route import OVER_LIMIT, SHARED, UNOWNED, Claim, decide, exporter_names
 from proxy.core.sorter import COLLISION
 from proxy.core.tenancy import Tenancy, Trust
-from proxy.core.timeseries import Point, Series, encode_text_labels
+from proxy.core.timeseries import Point, Series, encode_text_labels, parse_series
 from proxy.core.waiting import read_entry
 from proxy.core.wire import Part
 
 UNREADABLE: Final = "unreadable"
 NAMESPACE_LABEL: Final = "namespace_label"
 """What the `trust` of a record says of a sender whose `namespace` label is believed."""
-
-_GIVEN: Final = 1 << 16
-"""Values that are remembered, up to twice as many, to tell copies: these lie side by side, since all goes by time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +105,14 @@ class _Sorted:
     tenants: set[str] = field(default_factory=set)
 
 
+class _Inbound(NamedTuple):
+    """A record that is being judged, with the labels of its series, which came as `block`."""
+
+    record: QuarantineRecord
+    block: bytes
+    labels: LabelSet
+
+
 _Pieces = dict[tuple[str, tuple[str, str]], list[Piece]]
 
 
@@ -132,8 +138,7 @@ class Replay:
         self._fleet = fleet
         self._paused = paused
         self._had = {} if had is None else had
-        self._given: dict[tuple[Target, int], LabelSet] = {}
-        self._given_before: dict[tuple[Target, int], LabelSet] = {}
+        self._givers = Givers()
         self._pieces: _Pieces = {}
 
     def take(self, records: Sequence[QuarantineRecord]) -> Replayed:
@@ -155,7 +160,8 @@ class Replay:
         if series is None or labels is None or not _is_whole(series, record):
             return Verdict(record, (), dropped=((UNREADABLE, record.samples),))
         key = device_key(labels.get)
-        ways = [self._way(record, labels, point.time_ms) for point in series.points]
+        inbound = _Inbound(record, series.block, labels)
+        ways = [self._way(inbound, point.time_ms) for point in series.points]
         waits_for = next((way.waits_for for way in ways if way.waits_for), "")
         if waits_for:
             return Verdict(record, (record,), waits_for=waits_for, key=key)
@@ -173,43 +179,38 @@ class Replay:
             key=key,
         )
 
-    def _way(self, record: QuarantineRecord, labels: LabelSet, at_ms: int) -> _Way:
-        decision = decide(labels, at_ms, trust_of(record), self._tenancy, self._fleet)
+    def _way(self, inbound: _Inbound, at_ms: int) -> _Way:
+        trust = trust_of(inbound.record)
+        decision = decide(inbound.labels, at_ms, trust, self._tenancy, self._fleet)
         fate = decision.fate
         if fate.kind == QUARANTINED:
-            return _Way(reason=record.reason)
+            return _Way(reason=inbound.record.reason)
         if fate.kind != ROUTED:
             return _Way(dropped=FILTERED if fate.kind == FILTERED and fate.detail != UNOWNED else UNOWNED)
-        return self._routed(decision, labels, at_ms, self._had.get(record, ()))
+        had = self._had.get(inbound.record, ()) if self._had else ()
+        claims = [claim for claim in decision.claims if claim.tenant.view != "raw" and claim.tenant.id not in had]
+        return self._routed(inbound, at_ms, [claim for claim in claims if claim.kept is not None])
 
-    def _routed(self, decision: Decision, labels: LabelSet, at_ms: int, had: Collection[str]) -> _Way:
-        pair = (labels.get("cluster"), labels.get("__replica__"))
+    def _routed(self, inbound: _Inbound, at_ms: int, claims: Sequence[Claim]) -> _Way:
+        pair = (inbound.labels.get("cluster"), inbound.labels.get("__replica__"))
         targets: list[Target] = []
         lost: list[tuple[str, str]] = []
-        for claim in decision.claims:
-            tenant = claim.tenant
-            if claim.kept is None or tenant.view == "raw" or tenant.id in had:
+        for claim in claims:
+            if claim.over_limit or claim.kept is None:
+                lost.append((claim.tenant.id, OVER_LIMIT))
                 continue
-            if claim.over_limit:
-                lost.append((tenant.id, OVER_LIMIT))
-                continue
-            if tenant.id in self._paused:
-                return _Way(waits_for=tenant.id)
-            target = Target(tenant.id, pair, encode_text_labels(claim.kept.pairs))
-            giver = self._given.get((target, at_ms)) or self._given_before.get((target, at_ms), labels)
-            if giver == labels:
+            if claim.tenant.id in self._paused:
+                return _Way(waits_for=claim.tenant.id)
+            target = Target(claim.tenant.id, pair, encode_text_labels(claim.kept.pairs))
+            rival = _rival(inbound, self._givers.of(target, at_ms))
+            if rival is None:
                 targets.append(target)
-            elif self._bare(giver) == self._bare(labels):
+            elif self._bare(rival) == self._bare(inbound.labels):
                 return _Way(reason=SHARED)
             else:
-                lost.append((tenant.id, COLLISION))
-        self._note(targets, at_ms, labels)
+                lost.append((claim.tenant.id, COLLISION))
+        self._givers.note(targets, at_ms, inbound.block)
         return _Way(tuple(targets), tuple(lost))
-
-    def _note(self, targets: Sequence[Target], at_ms: int, labels: LabelSet) -> None:
-        if len(self._given) > _GIVEN:
-            self._given, self._given_before = {}, self._given
-        self._given.update({(target, at_ms): labels for target in targets})
 
     def _bare(self, labels: LabelSet) -> LabelSet:
         return labels.without(exporter_names(labels, self._tenancy))
@@ -239,6 +240,14 @@ def trust_of(record: QuarantineRecord) -> Trust:
 
 def _untouched(record: QuarantineRecord) -> Verdict:
     return Verdict(record, (record,))
+
+
+def _rival(inbound: _Inbound, giver: bytes | None) -> LabelSet | None:
+    """The labels of another series that gave the value, by the block that it came under: the same one is a resend."""
+    if giver is None or giver == inbound.block:
+        return None
+    labels = _labels(parse_series(giver, 0, len(giver)))
+    return None if labels == inbound.labels else labels
 
 
 def _labels(series: Series) -> LabelSet | None:

@@ -135,6 +135,29 @@ async def test_nothing_is_read_in_vain(site: Site, reads: list[int]) -> None:
     assert reads == [1]
 
 
+async def test_what_lies_on_both_sides_of_an_answer(site: Site, reads: list[int]) -> None:
+    """A device that is answered between the times that wait is looked at once, not at each of its news."""
+    await site.hold(*samples(5, 200))
+    for _ in range(5):
+        site.own(card(interval(10, 20, owner("ml")), interval(40, None, owner("nlp"))))
+        await until(lambda: not site.replayer._changed)
+    assert reads == [1]
+
+
+async def test_other_rules_of_a_view(site: Site) -> None:
+    """What a view's rules drop is looked at anew with other rules, though no owner has changed."""
+    site.own(STRAY)
+    site.configure(tenancy_of("joined", drop="joined"))
+    await until(lambda: not site.replayer._everything)
+    await site.hold(*samples(1))
+    await site.replayer._replay_due()
+    site.replayer._everything = True
+    await site.replayer._replay_due()
+    assert site.replayer._tried
+    site.configure(tenancy_of("joined"))
+    await until(lambda: site.quarantine.released == 1)
+
+
 async def test_what_no_rule_keeps_is_tried_twice(site: Site, reads: list[int]) -> None:
     """Where a view could take what waits and its rules do not, the segment is not read at every news of its device."""
     await site.hold(*samples(5), Series(util(), (30, 1), (50, 2)))
@@ -198,7 +221,7 @@ async def test_more_than_a_walk_takes(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr("proxy.replay_round.Walk.__init__.__defaults__", (10,))
     site = await Site.open(tmp_path, keep=Keep(bytes=80_000, age_ms=1 << 40))
     for number in range(200):
-        await site.hold(Series(util(), (200 - number, number)))
+        await site.hold(Series(util(), (37 * number % 200, number)))
     site.own(OWNED, until=300)
     async with running(site):
         await until(lambda: site.quarantine.released == 200)
@@ -243,6 +266,40 @@ async def test_dropped_for_its_size_meanwhile(tmp_path: Path) -> None:
         await until(lambda: bool(site.tenants.got))
         await until(lambda: not site.replayer._turn.locked())
         assert (site.quarantine.released, site.quarantine.dropped) == (0, {"full": 3})
+
+
+async def test_owed_where_it_lies_by_now(tmp_path: Path) -> None:
+    """What is to be read again is not lost sight of when its segment becomes part of another one."""
+    for _ in range(3):
+        site = await Site.open(tmp_path)
+        await site.hold(*samples(1))
+        await site.quarantine.close()
+    site = await Site.open(tmp_path)
+    site.replayer._owed = {3: {None}}
+    site.replayer._tidy = True
+    await site.replayer._merge_segments()
+    assert site.replayer._owed == {1: {None}}
+    await site.quarantine.close()
+
+
+async def test_taken_from_the_disk_as_the_walk_goes_on(tmp_path: Path) -> None:
+    """A segment leaves the disk when the walk is through with it, not only when all is replayed."""
+    site = await Site.open(tmp_path, keep=Keep(bytes=80_000, age_ms=1 << 40))
+    there: list[int] = []
+
+    async def look() -> None:
+        there.append(len(await site.quarantine.segments()))
+
+    site.tenants.pace = look
+    for number in range(200):
+        await site.hold(Series(util(), (number, number)))
+    site.own(OWNED, until=300)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(replay_round, "SLICE", 20)
+        async with running(site):
+            await until(lambda: site.quarantine.released == 200)
+    assert there[-1] == 1
+    assert there[0] > 4
 
 
 async def test_many_small_segments_become_one(tmp_path: Path) -> None:

@@ -149,3 +149,53 @@ async def test_by_hand_while_it_replays_by_itself(site: Site, monkeypatch: pytes
         await site.replayer.replay_now()
     assert site.quarantine.released == 40
     assert [got.at for got in site.tenants.got] == list(range(40))
+
+
+async def test_what_a_round_left_is_done_afterwards(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After somebody came between, the round goes on at once, without any news; what it had done has left the disk."""
+    monkeypatch.setattr(replay_round, "SLICE", 2)
+    first, go_on = asyncio.Event(), asyncio.Event()
+
+    async def wait() -> None:
+        first.set()
+        await go_on.wait()
+
+    site.tenants.pace = wait
+    await site.hold(*samples(*range(20)))
+    site.own(OWNED)
+    async with running(site):
+        await until(first.is_set)
+        dropping = asyncio.create_task(site.replayer.drop("another reason"))
+        await asyncio.sleep(0)
+        go_on.set()
+        await dropping
+        assert not site.quarantine._files._gone
+        await until(lambda: site.quarantine.released == 20)
+    assert [got.at for got in site.tenants.got] == list(range(20))
+
+
+async def test_a_round_that_would_begin_while_somebody_waits(site: Site) -> None:
+    """It ends before it has begun, and everything is still due."""
+    await site.hold(*samples(1))
+    site.own(OWNED)
+    site.replayer._by_hand = 1
+    await site.replayer._replay_due()
+    assert (site.quarantine.released, list(site.replayer._owed), site.replayer._again) == (0, [1], True)
+    site.replayer._by_hand = 0
+    await site.replayer._replay_due()
+    assert site.quarantine.released == 1
+
+
+async def test_another_configuration_while_it_replays_by_hand(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is gone through anew by the tenants that there are by then, and all of it is told."""
+    monkeypatch.setattr(replay_round, "SLICE", 2)
+
+    async def configure() -> None:
+        site.tenants.pace = None
+        site.configure(tenancy_of("joined"))
+
+    site.tenants.pace = configure
+    await site.hold(*samples(*range(20)))
+    site.own(OWNED)
+    assert (await site.replayer.replay_now()).released == 20
+    assert (site.values("ml").total(), site.values("joined").total()) == (20, 18)
