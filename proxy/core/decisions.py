@@ -54,13 +54,12 @@ class Decisions:
         self._shared = Shared()
         self._owners: dict[OwnerLabels, OwnerLabels] = {}
         self._generation = 0
+        self._tenants_made = self._dynamic_tenants()
 
     def resolve(self, labels: LabelSet, at_ms: int, trust: Trust, block: bytes) -> Resolved:
         """The decision for labels, which came as `block`, at a time; equal outputs are one object."""
-        made_before = self._dynamic_tenants()
         decision = decide(labels, at_ms, trust, self.tenancy, self.fleet)
-        if self._dynamic_tenants() != made_before:
-            self.static.generation = self._next_generation()
+        self.notice_tenants()
         pair = (labels.get("cluster"), labels.get("__replica__"))
         blocks: dict[LabelSet, tuple[bytes, bytes]] = {}
         outputs: list[Output] = []
@@ -126,6 +125,13 @@ class Decisions:
         self.families.keep(lambda tenant_id: tenancy.tenant(tenant_id) is not None)
         for epoch in (self.static, *self._epochs.values()):
             epoch.generation = self._next_generation()
+
+    def notice_tenants(self) -> None:
+        """Void what was decided without a tenant that has been made from data since, by whatever: replays make some."""
+        made = self._dynamic_tenants()
+        if made != self._tenants_made:
+            self._tenants_made = made
+            self.static.generation = self._next_generation()
 
     def is_raw(self, output: Output) -> bool:
         """Whether the output is of a tenant that sees series as sent."""

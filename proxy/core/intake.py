@@ -60,6 +60,7 @@ class Intake:
         A slice is a request of its own as far as markers and their successors are concerned. Raises RequestError at
         the first slice only. `had` is what earlier attempts have done of a request that is sent again.
         """
+        self._decisions.notice_tenants()
         if had is not None:
             yield from self._take_again(body, trust, moment, had)
             return

@@ -189,9 +189,10 @@ class Replay:
             return _Way(dropped=FILTERED if fate.kind == FILTERED and fate.detail != UNOWNED else UNOWNED)
         had = self._had.get(inbound.record, ()) if self._had else ()
         claims = [claim for claim in decision.claims if claim.tenant.view != "raw" and claim.tenant.id not in had]
-        return self._routed(inbound, at_ms, [claim for claim in claims if claim.kept is not None])
+        kept = [claim for claim in claims if claim.kept is not None]
+        return self._routed(inbound, at_ms, kept, device=decision.device)
 
-    def _routed(self, inbound: _Inbound, at_ms: int, claims: Sequence[Claim]) -> _Way:
+    def _routed(self, inbound: _Inbound, at_ms: int, claims: Sequence[Claim], *, device: bool) -> _Way:
         pair = (inbound.labels.get("cluster"), inbound.labels.get("__replica__"))
         targets: list[Target] = []
         lost: list[tuple[str, str]] = []
@@ -205,7 +206,7 @@ class Replay:
             rival = _rival(inbound, self._givers.of(target, at_ms))
             if rival is None:
                 targets.append(target)
-            elif self._bare(rival) == self._bare(inbound.labels):
+            elif device and self._bare(rival) == self._bare(inbound.labels):
                 return _Way(reason=SHARED)
             else:
                 lost.append((claim.tenant.id, COLLISION))

@@ -5,7 +5,7 @@ import pytest
 from ownership import Fleet
 from proxy.core.record import QuarantineRecord
 from proxy.core.replay import Replay, replay
-from proxy.core.tenancy import DynamicTenants, Tenancy
+from proxy.core.tenancy import DynamicTenants, Tenancy, Trust
 from proxy.core.timeseries import framed
 from tests.proxy.core.held import got_of, held_back, replayed
 from tests.proxy.core.relabel_rows import Written
@@ -229,3 +229,27 @@ def test_rules_see_what_they_see_in_traffic() -> None:
     assert tenancy.tenants[0].rules == DROP_ALL
     done, got = replayed(held_back(tenancy_of(), Series(util(), (5, 1))), tenancy, OWNED)
     assert (got, done.dropped) == ([], {"filtered": 1})
+
+
+def test_a_tenant_that_a_replay_makes() -> None:
+    """A tenant made from data by a replay is there for traffic too, also for a series that had no claim before."""
+    tenancy = tenancy_of(dynamic=DynamicTenants())
+    scene = Scene(tenancy, HISTORY)
+    trust = Trust(namespace_label=True)
+    others = [Series({"__name__": "heart", "namespace": "stray"}, (at, at)) for at in (1, 2)]
+    scene.take(others[0], trust=trust)
+    assert scene.got("stray") == []
+    replay(held_back(tenancy_of(), Series(util(), (55, 1))), tenancy, scene.fleet)
+    scene.take(others[1], trust=trust)
+    assert [value for _, _, value in scene.got("stray")] == [2]
+
+
+def test_two_series_that_are_no_devices() -> None:
+    """Without ownership nothing is a copy of a device's value: what rules make one is lost as in traffic."""
+    merging = rules(Written(regex="pod", action="labeldrop"))
+    view = tenants(("joined", "joined", merging))
+    tenancy = Tenancy(view, ownership=False)
+    records = held_back(tenancy_of(), *[Series(util(pod=pod), (5, 1)) for pod in ("x", "y")])
+    done, got = replayed(records, tenancy, NOBODY_KNOWN)
+    assert (len(got), done.released, done.kept) == (1, 2, ())
+    assert [verdict.lost for verdict in done.verdicts] == [(), (("joined", "collision"),)]
