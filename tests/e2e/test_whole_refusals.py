@@ -28,12 +28,13 @@ NODE = "gpu-node-a"
 OWNER = fleet.owner("vision", "vision-0", "Job", "vision")
 GOOD = '{__name__="busy"}'
 SERIES = 1000
+SENDERS = ("prometheus", "bad", "other")
 SHARDS = 4
 TEXT = "".join(f'busy{{UUID="{CARD}",unit="{unit:04}"}} {unit}\n' for unit in range(SERIES))
 
 
 class Scene:
-    """A proxy before a Prometheus; another sends a thousand series each half second, and a third sender by hand."""
+    """A proxy before a Prometheus; another sends it a thousand series each half second, and two senders by hand."""
 
     def __init__(self, store: prom.Prometheus, through: Proxy, sender: prom.Prometheus, target: Exposition) -> None:
         self.store = store
@@ -42,10 +43,13 @@ class Scene:
         self.target = target
         self._begin_ms = fleet.now_ms()
 
-    def push(self, before_ms: int) -> Answer:
-        """One sample of the third sender's only series, so long before its first one."""
-        entry: Entry = {"__name__": "by_hand", "UUID": CARD, "cluster": "test"}, [(self._begin_ms - before_ms, 1.0)]
-        return self.through.push([entry], {"Authorization": "Bearer by-hand"})
+    def push(self, sender: str, after_ms: int, series: int = 1) -> Answer:
+        """By hand, a sample of each of a sender's series, so long after that sender's first ones."""
+        labels = {"__name__": sender, "UUID": CARD, "cluster": "test"}
+        entries: list[Entry] = [
+            ({**labels, "unit": str(unit)}, [(self._begin_ms + after_ms, 1.0)]) for unit in range(series)
+        ]
+        return self.through.push(entries, {"Authorization": f"Bearer {sender}"})
 
     def reads(self, holds: Callable[[Scrape], bool], what: str) -> None:
         """Wait until the proxy's metrics say so."""
@@ -68,8 +72,8 @@ class Scene:
         expected = owned(sent(self.sender.api, GOOD, end_ms), CARD, NODE, OWNER)
         assert len(expected) == SERIES
         wait_for(expected, lambda: content(sent(self.store.api, GOOD, end_ms)), "all of the thousand")
-        (by_hand,) = sent(self.store.api, "by_hand", end_ms)
-        assert by_hand.samples == ((self._begin_ms, 1.0),)
+        (bad_series,) = sent(self.store.api, "bad", end_ms)
+        assert bad_series.samples == ((self._begin_ms, 1.0),)
         found = self.through.balanced()
         assert found.by("samples_dropped_total", "reason") == {"upstream_400": bad}
         assert (counted(self.sender, "samples_failed_total"), counted(self.sender, "samples_retried_total")) == (0, 0)
@@ -78,12 +82,12 @@ class Scene:
 @contextmanager
 def scene(folder: Path, park_after: str) -> Iterator[Scene]:
     """The scene; a part waits so long for the store until it is queued."""
-    for name in ("prometheus", "by-hand"):
+    for name in SENDERS:
         (folder / name).write_text(name)
     held = fleet.interval(fleet.now_ms() - 60_000, None, OWNER)
     config: dict[str, Any] = {
         "proxy": {
-            "senders": [{"name": name, "bearer_token_file": str(folder / name)} for name in ("prometheus", "by-hand")],
+            "senders": [{"name": name, "bearer_token_file": str(folder / name)} for name in SENDERS],
             "delivery": {"park_after": park_after},
         },
         "ownership": {"files": [str(fleet.write(folder / "node.json", NODE, [fleet.device(CARD, held)]))]},
@@ -97,7 +101,7 @@ def scene(folder: Path, park_after: str) -> Iterator[Scene]:
             written = prom.sender_config([prom.scrape("busy", [target.target])], [write])
             with prom.prometheus(folder / "sender", prom.Options(written, flags=[OUT_OF_PATIENCE])) as sender:
                 on = Scene(store, through, sender, target)
-                assert on.push(0).status == 204
+                assert on.push("bad", 0).status == 204
                 on.delivered(SERIES)
                 yield on
 
@@ -118,28 +122,54 @@ def in_hand(found: Scrape) -> float:
     return found.total("samples_routed_total") - sum(map(found.total, ended))
 
 
-def received_by_hand(found: Scrape) -> float:
-    """Samples that came from the third sender."""
-    return found.total("samples_received_total", sender="by-hand")
+def push_among_others(on: Scene, pool: ThreadPoolExecutor, number: int) -> Answer:
+    """Push a bad sample so that it goes to the store in one request with a thousand others."""
+    answers: list[Answer] = []
+
+    def pushed() -> bool:
+        answers.extend(_pushed_among_others(on, pool, number))
+        return bool(answers)
+
+    wait_until(pushed, "a moment at which nothing is in flight")
+    return answers[0]
+
+
+def _pushed_among_others(on: Scene, pool: ThreadPoolExecutor, number: int) -> list[Answer]:
+    """The answer, or none if this was no moment for it: while a request is in flight, what comes gathers."""
+    pushed: list[Future[Answer]] = []
+
+    def push(sender: str, after_ms: int, series: int = 1) -> None:
+        due = on.through.scrape().total("samples_received_total", sender=sender) + series
+        pushed.append(pool.submit(on.push, sender, after_ms, series))
+        on.reads(lambda found: found.total("samples_received_total", sender=sender) == due, sender)
+
+    with holding(on.store.process):
+        if in_hand(on.through.scrape()) != 0:
+            return []
+        push("other", 2 * number)
+        if in_hand(on.through.scrape()) != 1:  # others are in flight too, perhaps all that there are
+            return []
+        push("other", 2 * number + 1, SERIES)
+        push("bad", -number)
+    first, others, bad = (each.result() for each in pushed)
+    assert first.status == others.status == 204
+    return [bad]
 
 
 def test_one_bad_series_among_a_thousand_of_another_sender(tmp_path: Path) -> None:
     """Sent alone or in one request with a thousand others, it is refused to its own sender, and the others are in."""
     with scene(tmp_path, park_after="8s") as on, ThreadPoolExecutor() as pool:
-        for each in (1, 2):
-            assert on.push(each).status == 400
-        for each in (3, 4, 5):
-            before, refused = received_by_hand(on.through.scrape()), on.refused()
-            with holding(on.store.process):
-                # One request is in flight, and at least two more of the Prometheus' wait: the next one goes with them.
-                on.reads(lambda found: in_hand(found) > SERIES * 3 / SHARDS, "requests that wait")
-                pushed: Future[Answer] = pool.submit(on.push, each)
-                on.reads(lambda found, due=before + 1: received_by_hand(found) == due, "the bad series")  # type: ignore[misc]
-            answer = pushed.result()
+        for number in (1, 2):
+            assert on.push("bad", -number).status == 400
+        for number in (3, 4, 5):
+            refused = on.refused()
+            answer = push_among_others(on, pool, number)
             assert (answer.status, answer.body.decode()) == (400, "upstream_400: tenant vision\n")
             assert on.refused() > refused + 1  # it was not alone
             on.delivered(SERIES)
         on.end(bad=5)
+        others = sent(on.store.api, "other", fleet.now_ms())
+        assert sum(len(each.samples) for each in others) == 3 * (1 + SERIES)
         found = on.through.scrape()
         assert set(found.by("requests_total", "code")) == {"204", "400"}
         assert found.total("requests_total", code="400") == 5
@@ -151,7 +181,7 @@ def test_one_bad_series_in_the_queue(tmp_path: Path) -> None:
         refused = on.refused()
         with holding(on.store.process):
             on.reads(lambda found: found.total("samples_queued") > SERIES, "a scrape in the queue")
-            assert on.push(1).status == 204
+            assert on.push("bad", -1).status == 204
             on.reads(lambda found: found.total("samples_queued") > 2 * SERIES, "another one")
         on.reads(lambda found: found.total("samples_queued") == 0, "the queue to be empty")
         assert on.refused() > refused + 1  # it was not alone
