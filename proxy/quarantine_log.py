@@ -150,7 +150,7 @@ class QuarantineLog:
             self._forget(seq)
             return
         gone = self._gone[seq]
-        left = [gone.get(begin, frame(payload)) for begin, payload in self._segments.scan(seq).records]
+        left = [gone.get(begin, frame(payload)) for begin, payload in self._read_for_good(seq)]
         self._segments.rewrite(seq, b"".join(left))
         self._recount(seq, self._segments.read(seq), effect)
 
@@ -165,7 +165,7 @@ class QuarantineLog:
             if seq != self._segments.current and not self._gone.get(seq)
         ]
         for first, *others in mergeable(extents, self.keep):
-            payloads = [payload for seq in (first, *others) for payload in self._segments.read(seq)]
+            payloads = [payload for seq in (first, *others) for _, payload in self._read_for_good(seq)]
             self._segments.rewrite(first, b"".join(map(frame, payloads)))
             held = self._contents[first].samples
             for seq in others:
@@ -212,6 +212,13 @@ class QuarantineLog:
         if seq not in self._contents:
             self._contents[seq] = Contents(record.received_ms, record.received_ms)
         self._contents[seq].add(record, self._spans.of(record))
+
+    def _read_for_good(self, seq: int) -> Sequence[tuple[int, bytes]]:
+        """The records of a segment that is rewritten; what is none, and there was no room for at the start, is kept."""
+        found = self._segments.scan(seq)
+        if found.damage or found.torn_at is not None:
+            self._segments.set_aside(seq, self._segments.read_from(seq, 0).damaged)
+        return found.records
 
     def _recount(self, seq: int, payloads: Sequence[bytes], effect: Effect) -> None:
         """Note what a segment holds, in its place among the others; what the disk has lost of it since is `torn`."""

@@ -204,6 +204,8 @@ class Replayer:
         """What is answered by now in another way than when it was last tried."""
         everything, self._everything = self._everything, False
         changed, self._changed = self._changed, set()
+        if not self._quarantine.waiting.total():
+            return {}, {}
         waits = await self._quarantine.waits(None if everything else changed)
         if everything:
             there = {seq for seq, _ in waits}

@@ -139,7 +139,10 @@ async def test_lost_by_the_disk(tmp_path: Path) -> None:
     await quarantine.settle([(lot[0][0], _gone(lot[0][1]))])
     await quarantine.compact()
     assert (quarantine.released, quarantine.dropped, quarantine.waiting) == (1, {"torn": 1}, {"unknown_owner": 1})
+    assert quarantine.torn_bytes > 0
     await quarantine.close()
+    (aside,) = tmp_path.glob("*.torn")  # noqa: ASYNC240 - a test's own folder
+    assert b"spoilT" in aside.read_bytes()
 
 
 async def test_after_the_end(tmp_path: Path) -> None:
