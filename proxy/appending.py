@@ -30,6 +30,11 @@ class Call:
         """Bytes on the disk."""
         return sum(map(len, self.frames))
 
+    @property
+    def overflows(self) -> bool:
+        """Whether some of the records found no room, so that nothing older than these may stay."""
+        return len(self.kept) < len(self.records)
+
     def prepare(self, keep: QueueKeep, used_bytes: int) -> None:
         """Encode the records. Of more than may be kept the oldest find no room, but for one that is under way."""
         try:
@@ -51,17 +56,20 @@ class Call:
         self.durable = True
         effect.records += len(self.records)
         effect.samples += sum(record.samples for record in self.records)
-        if len(self.kept) < len(self.records):
+        if self.overflows:
             samples = sum(record.samples for record in self.records) - sum(record.samples for record in self.kept)
             effect.drop("queue_full", len(self.records) - len(self.kept), samples)
 
 
 def runs(calls: Iterable[Call], segment_bytes: int) -> Iterator[list[Call]]:
-    """The calls in order, cut so that each run goes into one segment; none is cut itself, however large it is."""
+    """The calls in order, cut so that each run goes into one segment; none is cut itself, however large it is.
+
+    Only the first of a run overflows.
+    """
     run: list[Call] = []
     size = 0
     for call in calls:
-        if run and size + call.size > segment_bytes:
+        if run and (size + call.size > segment_bytes or call.overflows):
             yield run
             run, size = [], 0
         run.append(call)

@@ -16,6 +16,7 @@ may have dropped the pages and forgotten about it (Rebello et al., "Can Applicat
 Files are readable by their owner only: they hold tenants' samples.
 """
 
+import contextlib
 import errno
 import os
 import tempfile
@@ -84,7 +85,12 @@ def make_folder(path: Path) -> None:
     if path.parent != path:
         make_folder(path.parent)
     path.mkdir(mode=_FOLDER_MODE, exist_ok=True)
-    sync_folder(path.parent)
+    try:
+        sync_folder(path.parent)
+    except OSError:
+        with contextlib.suppress(OSError):  # so that the next attempt makes it durable, and does not find it here
+            path.rmdir()
+        raise
 
 
 def overwrite(path: Path, data: bytes, *, sync: bool) -> None:

@@ -164,11 +164,15 @@ class TenantQueue:
         """Read what the folder holds. Raises StorageError."""
         await _effect(self._ask(_nothing_to_do, makes=True))
 
+    def shut(self) -> None:
+        """Take nothing more."""
+        self._closed = True
+
     async def close(self) -> None:
         """Take nothing more, and return when what was asked for has ended. Raises StorageError. May be called again."""
         if not self._closed:
             closing = self._ask(lambda spool, _: spool.close())
-            self._closed = True
+            self.shut()
             await _effect(closing)
 
     # -- jobs ----------------------------------------------------------------------------------------------------------

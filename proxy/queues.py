@@ -4,6 +4,7 @@ A folder without a tenant in the configuration is recovered too, and waits: a te
 """
 
 import asyncio
+import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -36,12 +37,14 @@ class Queues:
         self._pool = ThreadPoolExecutor(_WRITERS, thread_name_prefix="queue")
         self._queues: dict[str, TenantQueue] = {}
         self._recovered: dict[str, int] = {}
+        self._closing: asyncio.Future[None] | None = None
 
     @classmethod
     async def open(cls, folder: Path, keep: QueueKeep, clock: Callable[[], int], on_drop: OnDrop) -> Self:
         """All queues in `folder`; `clock` tells milliseconds since the epoch, from any thread. Raises StorageError."""
         queues = cls(folder, Terms(keep, clock), on_drop)
         try:
+            await queues._start_writers()
             await queues._recover()
         except BaseException:
             queues._pool.shutdown()
@@ -57,6 +60,8 @@ class Queues:
                 raise StorageError(f"storage: no queue has this name: {fault}")
             queue = TenantQueue(tenant_id, self._folder / tenant_id, self._terms, self._pool, self._on_drop)
             self._queues[tenant_id] = queue
+            if self._closing is not None:
+                queue.shut()
         return queue
 
     def recovered(self) -> Mapping[str, int]:
@@ -84,12 +89,25 @@ class Queues:
 
         Nothing is taken any more from now on. May be called again.
         """
-        for queue in list(self._queues.values()):
-            try:
-                await queue.close()
-            except StorageError:
-                continue  # logged by the queue
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        closing = (queue.close() for queue in self._queues.values())
+        for error in await asyncio.gather(*closing, return_exceptions=True):
+            if error is not None and not isinstance(error, StorageError):  # which the queue has logged
+                raise error
         self._pool.shutdown()
+
+    async def _start_writers(self) -> None:
+        """Have all threads now: one that could not be started later would leave a job with nobody to do it."""
+        loop, all_there = asyncio.get_running_loop(), threading.Barrier(_WRITERS)
+        try:
+            await asyncio.gather(*(loop.run_in_executor(self._pool, all_there.wait) for _ in range(_WRITERS)))
+        except RuntimeError as error:
+            all_there.abort()
+            raise StorageError(f"storage: the queues cannot be written: {error}") from error
 
     async def _recover(self) -> None:
         found = await asyncio.get_running_loop().run_in_executor(self._pool, _tenants, self._folder)

@@ -73,7 +73,9 @@ class SegmentLog:
 
     def append(self, frames: bytes) -> int:
         """The number of the segment in which the frames are now durable."""
-        fd = self._begin() if self._fd is None else self._fd
+        fd = self._usable()
+        if fd is None:
+            fd = self._begin()
         seq = self._next - 1
         try:
             durable.append(fd, frames)
@@ -176,7 +178,16 @@ class SegmentLog:
         name = re.compile(rf"([0-9]{{20}}){re.escape(suffix)}")
         return sorted(int(found[1]) for path in self._folder.iterdir() if (found := name.fullmatch(path.name)))
 
+    def _usable(self) -> int | None:
+        """The current segment, unless somebody else cut or removed it: what is written behind that may not be found."""
+        if self._fd is not None:
+            found = os.fstat(self._fd)
+            if found.st_size != self._sizes[self._next - 1] or not found.st_nlink:
+                self.roll()
+        return self._fd
+
     def _begin(self) -> int:
+        durable.make_folder(self._folder)
         self._next += 1  # first: a number whose file could not be made durable is not tried again
         self._fd = durable.create(self._path(self._next - 1))
         self._sizes[self._next - 1] = 0

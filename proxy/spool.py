@@ -90,9 +90,9 @@ class Spool:
 
     def _write(self, run: Sequence[Call], effect: Effect) -> None:
         frames = b"".join([framed for call in run for framed in call.frames])
+        self._end_segment(len(frames))
+        self._make_room(self._terms.keep.bytes if run[0].overflows else len(frames), effect)
         if frames:
-            self._end_segment(len(frames))
-            self._make_room(len(frames), effect)
             seq = self._log.append(frames)
             if seq not in self._contents:
                 self._begun_ms = self._terms.clock()
@@ -106,8 +106,8 @@ class Spool:
     def _note(self, call: Call, seq: int, offset: int, effect: Effect) -> None:
         for record in call.kept:
             self._add(seq, record.received_ms, record.samples)
-        head = self._first()
-        if call.taken and not self.taken and (head.seq, head.resume) == (seq, offset):
+        head = self._head
+        if call.taken and not self.taken and head is not None and (head.seq, head.resume) == (seq, offset):
             self.taken = effect.taken = (call.kept[0],)
             head.skip_to(offset + len(call.frames[0]))
 
