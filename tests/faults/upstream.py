@@ -96,6 +96,7 @@ class Upstream:
         self.connections = 0
         self.arrivals: list[Arrival] = []
         self.not_before_s = 0.0
+        self._unheard = 0
         self._network = network
         self._expected = {"x-scope-orgid": org_id, "authorization": authorization, "content-encoding": "snappy"}
         self._server: asyncio.Server | None = None
@@ -113,8 +114,8 @@ class Upstream:
 
     @property
     def attempts(self) -> int:
-        """How often the proxy has come: with a request, or in vain."""
-        return max(self.connections, len(self.arrivals))
+        """How often the proxy has come: with a request, or to deaf ears."""
+        return len(self.arrivals) + self._unheard
 
     def open(self) -> None:
         """Take connections."""
@@ -159,6 +160,7 @@ class Upstream:
     async def _exchanges(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while not writer.is_closing():
             if self.deaf:
+                self._unheard += 1
                 await asyncio.Event().wait()
             arrival = await self._read(reader)
             self.arrivals.append(arrival)
