@@ -81,7 +81,7 @@ def drop(  # noqa: PLR0913 - one parameter for each option
     yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Drop records of a tenant's queue, for good; what a proxy is sending stays. Asks first, on a terminal.
+    """Drop records of a tenant's queue, for good; what a proxy is sending just now stays. Asks first, on a terminal.
 
     What is dropped is counted in whosegpu_samples_dropped_total, as dropped_by_hand, by a running proxy.
     """

@@ -65,7 +65,7 @@ def show_dropped(found: QueueDropped, *, everything: bool) -> None:
     if not found.left_records:
         end = ""
     elif everything:
-        end = f"; {left} left, which the proxy has in hand: to drop that too, stop it and drop again"
+        end = f"; {left} left, which the proxy is sending just now; drop again for that too"
     else:
         end = f"; {left} left"
     dropped = f"{many(found.records, 'record')} with {many(found.samples, 'sample')}"

@@ -117,6 +117,11 @@ class Delivery:
         """The tenants whose new parts go to their queues, and why."""
         return {tenant_id: lane.waits_for for tenant_id, lane in self._lanes.items() if lane.waits_for}
 
+    def give_up(self, tenant_id: str) -> tuple[int, int]:
+        """Drop by hand what a tenant's lane has in hand of its queue, unless in flight: records and samples."""
+        lane = self._lanes.get(tenant_id)
+        return (0, 0) if lane is None else lane.give_up()
+
     def reconfigure(self, configured: Configured) -> None:
         """Go on with another configuration; connections of endpoints that are the same stay."""
         before, self._ways = self._ways, _Ways(configured)

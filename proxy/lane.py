@@ -144,6 +144,10 @@ class Lane:
         if self._trouble is not None:
             self._trouble.hurry()
 
+    def give_up(self) -> tuple[int, int]:
+        """Drop by hand what is in hand of the queue, unless it is in flight just now: records and samples."""
+        return (0, 0) if self._trouble is None else self._trouble.give_up()
+
     # -- the end -------------------------------------------------------------------------------------------------------
 
     async def drain(self) -> None:

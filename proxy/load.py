@@ -4,6 +4,7 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from proxy.contents import BY_HAND
 from proxy.core.books import Books, TenantBooks
 from proxy.core.carrying import Carrying, Settled
 from proxy.core.outcome import Refused, Retryable
@@ -60,6 +61,14 @@ class Load:
             self.left[piece.item] -= piece.samples + piece.exemplars
             if self.parts and not self.left[piece.item]:
                 self._tell(piece.item)
+
+    def give_up(self, tenant: TenantBooks, books: Books) -> int:
+        """Count what has not ended as dropped by hand; its samples. Only of what is in the queue."""
+        rest = self.carrying.rest()
+        samples = sum(item.samples for item in rest)
+        tenant.drop_queued(BY_HAND, samples)
+        books.exemplars["dropped"] += sum(item.exemplars for item in rest)
+        return samples
 
     def let_go(self, retryable: Retryable | None) -> None:
         """Tell all senders that still wait: what is durable now is as good as delivered, else they send again."""

@@ -35,8 +35,17 @@ class Queue(Protocol):
         """Call `taken` once, later, with the records at the head that may go in one request."""
         ...
 
+    @property
+    def taken(self) -> int:
+        """Records that are under way."""
+        ...
+
     def done(self) -> None:
         """What was taken has been settled."""
+        ...
+
+    def unload(self) -> None:
+        """Nothing more is taken for a while: it need not be held in memory."""
         ...
 
 

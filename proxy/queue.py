@@ -90,6 +90,11 @@ class TenantQueue:
         return self._oldest_ms if self.records else None
 
     @property
+    def taken(self) -> int:
+        """Records that are under way."""
+        return len(self._taken)
+
+    @property
     def idle(self) -> bool:
         """Whether nothing waits, and nothing is being appended."""
         return not self.records and not self._appending
@@ -143,6 +148,11 @@ class TenantQueue:
             self.samples -= sum(record.samples for record in records)
             if not self._closed:
                 self._submit(_Job(lambda spool, _: spool.settle(), _nobody_waits))
+
+    def unload(self) -> None:
+        """Nobody takes more for a while: keep nothing in memory but what is taken."""
+        if self.records and not self._closed:
+            self._submit(_Job(lambda spool, _: spool.unload(), _nobody_waits))
 
     async def drop(self, records: int | None = None) -> tuple[int, int]:
         """Drop the oldest so many, or all, but for what is taken; how many records and samples. Raises StorageError."""

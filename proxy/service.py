@@ -85,7 +85,7 @@ class Proxy:
         self._replayer = Replayer(
             kept.quarantine, lambda: (self._intake.tenancy, self._fleet), self._delivery.deliver, self.books
         )
-        storeroom = Storeroom(kept, self._replayer, lambda: self._intake.tenancy, self._delivery.waiting)
+        storeroom = Storeroom(kept, self._replayer, lambda: self._intake.tenancy, self._delivery)
         self._control = Control(Path(settings.proxy.data_dir), storeroom.carry_out)
         self._files = OwnershipFiles(map(Path, settings.ownership.files), self._fleet, self._ownership_changed)
         self._tasks: list[asyncio.Task[None]] = []

@@ -178,6 +178,12 @@ class Spool:
             self.taken = ()
             self._move_on()
 
+    def unload(self) -> None:
+        """Keep nothing in memory but what is taken."""
+        head = self._head
+        if head is not None:
+            head.skip_to(head.resume)
+
     def trim(self, effect: Effect) -> None:
         """Drop what has become too old, or too much."""
         self._make_room(0, effect)

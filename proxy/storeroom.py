@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from proxy.clock import now_ms
 from proxy.core.orders import (
@@ -42,17 +42,26 @@ _STEP: Final = 4
 """Records of a queue that are told in one go: some megabytes of entries are walked through for each."""
 
 
+class Lanes(Protocol):
+    """Who sends what is queued, as far as a storeroom has to do with it."""
+
+    def waiting(self) -> Mapping[str, str]:
+        """The tenants whose new parts go to their queues, and why."""
+        ...
+
+    def give_up(self, tenant_id: str) -> tuple[int, int]:
+        """Drop what of a tenant's queue is in hand, unless in flight: records and samples."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Storeroom:
-    """What is kept, who replays the quarantine, and the tenants of the moment.
-
-    `circuits` are the tenants whose new parts go to their queues, and why; None where no proxy runs.
-    """
+    """What is kept, who replays the quarantine, the tenants of the moment, and their lanes, if a proxy runs."""
 
     kept: Kept
     replayer: Replayer
     tenancy: Callable[[], Tenancy]
-    circuits: Callable[[], Mapping[str, str]] | None
+    lanes: Lanes | None
 
     async def carry_out(self, order: Order) -> dict[str, Any]:
         """Do what is ordered; the answer, one of `core.stock`, in plain values. Raises OrderError, StorageError."""
@@ -76,7 +85,7 @@ class Storeroom:
     # -- queues --------------------------------------------------------------------------------------------------------
 
     def _list_queues(self) -> QueuesListed:
-        circuits = {} if self.circuits is None else self.circuits()
+        circuits = {} if self.lanes is None else self.lanes.waiting()
         stocks = [
             self._stock(queue, circuits.get(tenant_id, ""))
             for tenant_id, queue in sorted(self.kept.queues.all().items())
@@ -102,7 +111,7 @@ class Storeroom:
         tenancy = self.tenancy()
         if tenancy.tenant(tenant_id) is None:
             return "not_configured" if tenancy.dynamic is None else "not_seen"
-        if self.circuits is None:
+        if self.lanes is None:
             return "stopped"
         return "waiting" if why else "delivering"
 
@@ -116,7 +125,15 @@ class Storeroom:
 
     async def _drop_queued(self, order: DropQueued) -> QueueDropped:
         queue = self._queue(order.tenant)
-        records, samples = await queue.drop(order.records)
+        wanted = order.records
+        if wanted is not None and wanted < queue.taken:
+            raise OrderError(
+                f"the oldest {queue.taken} records are one request, tried again and again; drop all of them"
+            )
+        records, samples = (0, 0) if self.lanes is None else self.lanes.give_up(order.tenant)
+        if wanted is None or wanted > records:
+            more = await queue.drop(None if wanted is None else wanted - records)
+            records, samples = records + more[0], samples + more[1]
         return QueueDropped(order.tenant, records, samples, queue.records, queue.samples)
 
     def _queue(self, tenant_id: str) -> TenantQueue:
@@ -144,7 +161,7 @@ class Storeroom:
             dropped=_positive(totals.dropped),
             waiting=self._waiting(),
             unsettled=tuple(sorted(totals.unsettled)),
-            running=self.circuits is not None,
+            running=self.lanes is not None,
         )
 
     async def _drop_quarantined(self, order: DropQuarantined) -> QuarantineDropped:

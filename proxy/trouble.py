@@ -125,6 +125,17 @@ class Trouble:
         self._pause = None
         self.go_on()
 
+    def give_up(self) -> tuple[int, int]:
+        """Drop by hand what is tried again and again, unless it is in flight: records and samples."""
+        load = self._load
+        if load is None or load.standing is not Standing.QUEUED or self._road.busy:
+            return 0, 0
+        self._load = None
+        records = self._queue.taken
+        samples = load.give_up(self._outlet.books, self._means.books)
+        self._queue.done()
+        return records, samples
+
     def close(self) -> None:
         """Send nothing any more, until `hurry`; what senders wait for is parked."""
         self._closed = True
@@ -209,8 +220,8 @@ class Trouble:
                 self._pause = None
                 self.go_on()
 
-        seconds = _BACKOFF.wait(outcome, max(self._failures, 1), self._means.dice())
-        self._means.timers.call_later(seconds, over)
+        self._queue.unload()
+        self._means.timers.call_later(_BACKOFF.wait(outcome, max(self._failures, 1), self._means.dice()), over)
 
     # -- parking -------------------------------------------------------------------------------------------------------
 

@@ -116,13 +116,17 @@ class FakeQueue(Queue):
         self.held: list[QueueRecord] = []
         self.error: StorageError | None = None
         self.slow = False
-        self._loop = loop
         self._taken = 0
+        self._loop = loop
         self._waiting: list[tuple[Sequence[QueueRecord], Callable[[StorageError | None], None], bool]] = []
 
     @property
     def records(self) -> int:
         return len(self.held)
+
+    @property
+    def taken(self) -> int:
+        return self._taken
 
     def append(
         self, records: Sequence[QueueRecord], done: Callable[[StorageError | None], None], *, taken: bool = False
@@ -152,6 +156,9 @@ class FakeQueue(Queue):
         assert self._taken, "nothing was taken"
         del self.held[: self._taken]
         self._taken = 0
+
+    def unload(self) -> None:
+        """Everything is in memory here."""
 
     def _merged(self, max_samples: int, max_bytes: int) -> int:
         first, number, samples, size = self.held[0], 0, 0, 0

@@ -133,6 +133,14 @@ class QueueMachine(RuleBasedStateMachine):
     async def _done(self) -> None:
         self.stock.queue.done()
 
+    @rule()
+    def unload(self) -> None:
+        """What is let go of in memory is read again from the disk."""
+        self.runner.run(self._unload())
+
+    async def _unload(self) -> None:
+        self.stock.queue.unload()
+
     @rule(records=st.one_of(st.none(), st.integers(0, 6)))
     def drop(self, records: int | None) -> None:
         """The oldest go, but for those that are taken, and it is told how many."""
