@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 ARGS ?=
 export HYPOTHESIS_PROFILE
 
-.PHONY: run test peers dev compiled lint imports type bench fuzz check proto lock clean
+.PHONY: run test peers dev compiled lint imports type bench soak fuzz check proto lock clean
 
 run: $(VENV)/built
 	$(BIN)/whosegpu demo $(ARGS)
@@ -38,6 +38,11 @@ type: $(VENV)/dev
 
 bench: dev
 	$(BIN)/python -m tests.bench $(ARGS)
+
+# A thousand lives that end with kill -9, and five minutes beside a dead tenant; SEED=N repeats the lives of an earlier run.
+soak: export SEED := $(SEED)
+soak: dev
+	$(BIN)/python -m tests.faults $(ARGS)
 
 fuzz: HYPOTHESIS_PROFILE = fuzz
 fuzz: dev
