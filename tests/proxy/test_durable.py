@@ -56,6 +56,51 @@ def test_remove_is_repeatable(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_folders_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each folder that is missing is made for its owner only, and stays: the one it is in is synced."""
+    synced: list[Path] = []
+    sync_folder = durable.sync_folder
+
+    def noted(folder: Path) -> None:
+        synced.append(folder)
+        sync_folder(folder)
+
+    monkeypatch.setattr(durable, "sync_folder", noted)
+    durable.make_folder(tmp_path / "a" / "b")
+    durable.make_folder(tmp_path / "a" / "b")
+    assert synced == [tmp_path, tmp_path / "a"]
+    assert (tmp_path / "a" / "b").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_folder_that_may_not_stay_is_not_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the folder around it cannot be synced a new one is not left behind, for another attempt to believe in."""
+
+    def fail(folder: Path) -> None:
+        raise OSError(errno.EIO, "broken", str(folder))
+
+    monkeypatch.setattr(durable, "sync_folder", fail)
+    with pytest.raises(OSError, match="broken"):
+        durable.make_folder(tmp_path / "a")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_in_the_place_of_a_folder(tmp_path: Path) -> None:
+    """What is no folder is an error."""
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="file"):
+        durable.make_folder(tmp_path / "file")
+
+
+@pytest.mark.parametrize("sync", [False, True])
+def test_overwrite(tmp_path: Path, *, sync: bool) -> None:
+    """The file is made where it is missing, for its owner only, and its bytes are written over."""
+    path = tmp_path / "file"
+    durable.overwrite(path, b"old", sync=sync)
+    durable.overwrite(path, b"new", sync=sync)
+    assert path.read_bytes() == b"new"
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
 _PARTIAL_WRITER = """
 import os, sys
 from pathlib import Path

@@ -1,15 +1,17 @@
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from proxy.core.cursor import Position
 from proxy.core.record import RecordError, frame
-from proxy.segments import SegmentLog
+from proxy.segments import Rest, SegmentLog
 
 
-def _open(folder: Path) -> tuple[SegmentLog, list[tuple[int, bytes]]]:
+def _open(folder: Path, cursor: Position | None = None) -> tuple[SegmentLog, list[tuple[int, bytes]]]:
     taken: list[tuple[int, bytes]] = []
-    return SegmentLog(folder, ".q", lambda seq, payload: taken.append((seq, payload))), taken
+    return SegmentLog(folder, ".q", lambda seq, payload: taken.append((seq, payload)), cursor), taken
 
 
 def _written(folder: Path, *segments: tuple[bytes, ...]) -> None:
@@ -138,3 +140,116 @@ def test_foreign_files_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "notes.q").write_bytes(b"x")
     _, taken = _open(tmp_path)
     assert (taken, _names(tmp_path)) == ([], ["notes.q"])
+
+
+A, B, C = frame(b"a"), frame(b"bb"), frame(b"ccc")
+
+
+@pytest.mark.parametrize(
+    ("position", "begin", "taken"),
+    [
+        (None, 0, [(1, b"a"), (1, b"bb"), (2, b"ccc")]),
+        (Position(1, 0), 0, [(1, b"a"), (1, b"bb"), (2, b"ccc")]),
+        (Position(1, len(A)), len(A), [(1, b"bb"), (2, b"ccc")]),
+        (Position(1, len(A + B)), 0, [(2, b"ccc")]),
+        (Position(2, 0), 0, [(2, b"ccc")]),
+        (Position(2, len(C)), 0, []),
+        (Position(1, len(A) - 1), 0, [(1, b"a"), (1, b"bb"), (2, b"ccc")]),
+        (Position(1, len(A + B) + 1), 0, [(1, b"a"), (1, b"bb"), (2, b"ccc")]),
+        (Position(7, 3), 0, [(1, b"a"), (1, b"bb"), (2, b"ccc")]),
+    ],
+)
+def test_begins_at_the_cursor(
+    tmp_path: Path, position: Position | None, begin: int, taken: list[tuple[int, bytes]]
+) -> None:
+    """What is done is not taken, and its segments go; where the cursor cannot be right all is taken."""
+    _written(tmp_path, (b"a", b"bb"), (b"ccc",))
+    log, found = _open(tmp_path, position)
+    assert (found, log.begin) == (taken, begin)
+    assert [*log.sizes] == sorted({seq for seq, _ in taken})
+    assert log.append(frame(b"d")) == (8 if position == Position(7, 3) else 3)
+    log.roll()
+
+
+def test_damage_behind_the_cursor(tmp_path: Path) -> None:
+    """When what follows the cursor is put right, what is before it stays where it is, and the cursor stays true."""
+    _written(tmp_path, (b"a", b"bb", b"ccc"))
+    path = tmp_path / f"{1:020d}.q"
+    data = bytearray(path.read_bytes())
+    data[5] ^= 1
+    data[len(A) + 5] ^= 1
+    path.write_bytes(data)
+    for torn_bytes in (len(B), 0):
+        log, found = _open(tmp_path, Position(1, len(A)))
+        assert (found, log.begin, log.torn_bytes) == ([(1, b"ccc")], len(A), torn_bytes)
+    assert path.read_bytes() == bytes(data[: len(A)]) + C
+
+
+def test_reading_on(tmp_path: Path) -> None:
+    """What follows an offset is read with the offsets behind each record, damage apart, and no further than written."""
+    log, _ = _open(tmp_path)
+    log.append(A + b"junk" + B)
+    assert log.read_from(1, 0) == Rest(((len(A), b"a"), (len(A + B) + 4, b"bb")), b"junk")
+    assert log.read_from(1, len(A) + 4) == Rest(((len(A + B) + 4, b"bb"),), b"")
+    with (tmp_path / f"{1:020d}.q").open("ab") as file:
+        file.write(C)
+    assert log.read_from(1, len(A + B) + 4) == Rest((), b"")
+    (tmp_path / f"{1:020d}.q").unlink()
+    assert log.read_from(1, 0) == Rest((), b"")
+    log.roll()
+
+
+def test_cutting(tmp_path: Path) -> None:
+    """What is behind the cut is gone, and what comes goes to the next segment."""
+    log, _ = _open(tmp_path)
+    log.append(A + B)
+    log.cut(1, len(A))
+    assert (log.read(1), log.sizes[1], log.append(C)) == ((b"a",), len(A), 2)
+    log.roll()
+
+
+def test_leaving(tmp_path: Path) -> None:
+    """A segment that is left is not of the log any more, and is there for the next process."""
+    log, _ = _open(tmp_path)
+    log.append(A)
+    log.leave(1)
+    assert (dict(log.sizes), log.current) == ({}, None)
+    assert _open(tmp_path)[1] == [(1, b"a")]
+
+
+def _truncate(path: Path) -> None:
+    os.truncate(path, 3)
+
+
+def _overwrite(path: Path) -> None:
+    path.write_bytes(B * 9)
+
+
+@pytest.mark.parametrize("harm", [Path.unlink, _truncate, _overwrite])
+def test_others_write_to_the_current_segment(tmp_path: Path, harm: Callable[[Path], None]) -> None:
+    """Where somebody else removed the current segment, or changed its length, what follows goes to a new one."""
+    log, _ = _open(tmp_path)
+    log.append(A)
+    harm(tmp_path / f"{1:020d}.q")
+    assert log.append(B) == 2
+    assert log.read(2) == (b"bb",)
+    log.roll()
+
+
+def test_the_folder_is_made_again(tmp_path: Path) -> None:
+    """Where somebody removed the folder it is there again with the next segment."""
+    log, _ = _open(tmp_path / "log")
+    (tmp_path / "log").rmdir()
+    log.append(A)
+    assert log.read(1) == (b"a",)
+    log.roll()
+
+
+def test_damage_is_set_aside_once(tmp_path: Path) -> None:
+    """What is moved aside comes behind what is there of the same segment, but not where it is there already."""
+    log, _ = _open(tmp_path)
+    aside = tmp_path / f"{1:020d}.torn"
+    for damaged, there in ((b"one", b"one"), (b"one", b"one"), (b"two", b"onetwo")):
+        log.set_aside(1, damaged)
+        assert aside.read_bytes() == there
+    assert log.torn_bytes == 9

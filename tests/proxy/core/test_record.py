@@ -2,113 +2,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from proxy.core.record import START, QuarantineRecord, RecordError, Scan, frame, scan
-
-# Payloads that try to look like frames: the bytes of the format are much likelier than chance.
-TRICKY = st.lists(
-    st.one_of(st.sampled_from([b"\xfe", b"\x01", b"\x00", b"\xfe\x01", b"\xfe\x00", frame(b"inner")]), st.binary()),
-    max_size=6,
-).map(b"".join)
-
-
-def _payloads(found: Scan) -> list[bytes]:
-    return [payload for _, payload in found.records]
-
-
-@given(st.lists(TRICKY, max_size=8))
-def test_frames_read_back(written: list[bytes]) -> None:
-    """Whatever was framed comes back byte for byte and in order, at the offset where it stands, without damage."""
-    frames = [frame(payload) for payload in written]
-    found = scan(b"".join(frames))
-    assert _payloads(found) == written
-    assert [offset for offset, _ in found.records] == [len(b"".join(frames[:at])) for at in range(len(frames))]
-    assert (found.damage, found.torn_at) == ((), None)
-
-
-@given(TRICKY)
-def test_a_frame_begins_once(payload: bytes) -> None:
-    """The bytes that begin a frame stand nowhere inside it, whatever the payload is."""
-    framed = frame(payload)
-    assert framed.startswith(START)
-    assert framed.count(START) == 1
-
-
-@given(st.lists(TRICKY, min_size=1, max_size=5), st.data())
-def test_torn_tail(written: list[bytes], data: st.DataObject) -> None:
-    """Cut anywhere, every whole record before the cut comes back, and the tail begins behind the last of them."""
-    frames = [frame(payload) for payload in written]
-    whole = b"".join(frames)
-    cut = data.draw(st.integers(0, len(whole)))
-    ends = [len(b"".join(frames[: at + 1])) for at in range(len(frames))]
-    kept = sum(end <= cut for end in ends)
-    found = scan(whole[:cut])
-    assert _payloads(found) == written[:kept]
-    end = ends[kept - 1] if kept else 0
-    assert found.torn_at == (end if end < cut else None)
-    assert found.damage == ()
-
-
-@given(st.lists(TRICKY, min_size=1, max_size=5), st.data())
-def test_flipped_byte(written: list[bytes], data: st.DataObject) -> None:
-    """One changed byte costs the record that it is in, and no other; nothing that was not written comes back."""
-    frames = [frame(payload) for payload in written]
-    whole = bytearray(b"".join(frames))
-    at = data.draw(st.integers(0, len(whole) - 1))
-    whole[at] ^= data.draw(st.integers(1, 255))
-    hit = next(index for index in range(len(frames)) if at < len(b"".join(frames[: index + 1])))
-    found = scan(bytes(whole))
-    assert _payloads(found) == [*written[:hit], *written[hit + 1 :]]
-    begin = len(b"".join(frames[:hit]))
-    if hit == len(frames) - 1:
-        assert (found.torn_at, found.damage) == (begin, ())
-    else:
-        assert (found.torn_at, found.damage) == (None, ((begin, begin + len(frames[hit])),))
-
-
-@pytest.mark.fuzz
-@given(st.lists(TRICKY, min_size=1, max_size=6), st.binary(min_size=1, max_size=60), st.data())
-def test_overwritten_span(written: list[bytes], junk: bytes, data: st.DataObject) -> None:
-    """Whatever span is overwritten with whatever bytes, exactly the records whose bytes are as written come back."""
-    frames = [frame(payload) for payload in written]
-    whole = b"".join(frames)
-    begin = data.draw(st.integers(0, len(whole) - 1))
-    junk = junk[: len(whole) - begin]
-    damaged = whole[:begin] + junk + whole[begin + len(junk) :]
-    ends = [len(b"".join(frames[: at + 1])) for at in range(len(frames))]
-    untouched = [
-        payload
-        for payload, framed, end in zip(written, frames, ends, strict=True)
-        if damaged[end - len(framed) : end] == framed
-    ]
-    assert _payloads(scan(damaged)) == untouched
-
-
-@pytest.mark.fuzz
-@given(st.binary(max_size=300))
-@example(START)
-@example(START + b"00000000" + b"00000000")
-@example(START + b"-0000001" + b"00000000")
-@example(START + b" 0000000" + b"00000000")
-@example(START * 50)
-def test_any_bytes_scan(garbage: bytes) -> None:
-    """Any bytes are a scan; what is no record is all accounted for as damage or tail."""
-    found = scan(garbage)
-    covered = sum(end - begin for begin, end in found.damage) + sum(len(frame(payload)) for payload in _payloads(found))
-    assert covered == (len(garbage) if found.torn_at is None else found.torn_at)
-
-
-def test_a_forged_frame_in_a_damaged_record_is_not_a_record() -> None:
-    """A label value that holds a whole frame is not read as a record when the header before it is damaged."""
-    forged = frame(QuarantineRecord(0, "somebody-else", "admin", "x", 0, 1, b"").encode())
-    data = bytearray(frame(forged) + frame(b"next"))
-    data[3] ^= 1
-    assert _payloads(scan(bytes(data))) == [b"next"]
-
-
-def test_trailing_zeros_are_a_tail() -> None:
-    """A file that a crash left longer than its data (zeros behind it) is torn at its last record."""
-    assert scan(frame(b"a") + bytes(4096)).torn_at == len(frame(b"a"))
-
+from proxy.core import codec
+from proxy.core.record import MAX_ENTRIES_BYTES, QuarantineRecord, QueueRecord, RecordError, queued_size
 
 RECORDS = st.builds(
     QuarantineRecord,
@@ -163,3 +58,109 @@ def test_numbers_beyond_their_range(received_ms: int, samples: int) -> None:
     """A number that does not fit is our error, never a record that says something else."""
     with pytest.raises(RecordError):
         QuarantineRecord(received_ms, "s", "t", "r", 0, samples, b"").encode()
+
+
+QUEUED = st.builds(
+    QueueRecord,
+    received_ms=st.integers(-(2**63), 2**63 - 1),
+    pair=st.tuples(st.text(), st.text()),
+    samples=st.integers(0, 2**32 - 1),
+    made=st.integers(0, 2**32 - 1),
+    exemplars=st.integers(0, 2**32 - 1),
+    entries=st.binary(),
+    attempted=st.booleans(),
+    replay=st.booleans(),
+    version=st.sampled_from(["1.0", "2.0", ""]),
+)
+
+
+@given(QUEUED)
+def test_queued_round_trip(record: QueueRecord) -> None:
+    """A record of a queue reads back equal, and tells its sums without being unpacked."""
+    payload = record.encode()
+    assert QueueRecord.decode(payload) == record
+    assert queued_size(payload) == (record.received_ms, record.samples)
+
+
+@pytest.mark.fuzz
+@given(
+    st.one_of(st.binary(max_size=80), st.builds(lambda record, cut: record.encode()[:cut], QUEUED, st.integers(0, 80)))
+)
+@example(b"")
+@example(b"\x01\x00" + bytes(32))
+def test_any_payload_is_queued_or_our_error(payload: bytes) -> None:
+    """Any bytes are a record of a queue, or raise our error."""
+    try:
+        record = QueueRecord.decode(payload)
+    except RecordError:
+        return
+    assert QueueRecord.decode(record.encode()) == record
+    assert queued_size(payload) == (record.received_ms, record.samples)
+
+
+ONE = QueueRecord(1, ("c", "r"), 2, 3, 4, b"entries")
+_HEAD = ONE.encode()[: -len(codec.encode(b"entries"))]
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"",
+        ONE.encode()[:21],
+        ONE.encode()[:24],
+        b"\x02" + ONE.encode()[1:],
+        b"\x01\x04" + ONE.encode()[2:],
+        _HEAD,
+        _HEAD + b"\x07",
+        _HEAD + codec.encode(b"entries")[:-1],
+        _HEAD + b"\xff\xff\xff\xff\x0f" + bytes(100),
+        _HEAD + b"\x81\x80\x80\x20" + bytes(100),
+        ONE.encode()[:22] + b"\xff" * 4 + ONE.encode()[26:],
+    ],
+    ids=[
+        "empty",
+        "short",
+        "short text",
+        "later version",
+        "unknown flag",
+        "no entries",
+        "empty block",
+        "short block",
+        "bomb of 4 GiB",
+        "one byte beyond 64 MiB",
+        "long text",
+    ],
+)
+def test_bad_queued_payloads(payload: bytes) -> None:
+    """What this version does not write is refused with our error, before anything large is allocated."""
+    with pytest.raises(RecordError):
+        QueueRecord.decode(payload)
+
+
+def test_entries_that_are_too_large() -> None:
+    """Entries of 64 MiB are a record, a byte more is our error."""
+    most = QueueRecord(0, ("", ""), 1, 0, 0, bytes(MAX_ENTRIES_BYTES))
+    assert QueueRecord.decode(most.encode()) == most
+    with pytest.raises(RecordError):
+        QueueRecord(0, ("", ""), 1, 0, 0, bytes(MAX_ENTRIES_BYTES + 1)).encode()
+
+
+@pytest.mark.parametrize(
+    ("received_ms", "samples", "made", "exemplars"),
+    [(2**63, 1, 0, 0), (0, 2**32, 0, 0), (0, -1, 0, 0), (0, 0, -1, 0), (0, 0, 0, 2**32)],
+)
+def test_queued_numbers_beyond_their_range(received_ms: int, samples: int, made: int, exemplars: int) -> None:
+    """A number that does not fit is our error."""
+    with pytest.raises(RecordError):
+        QueueRecord(received_ms, ("", ""), samples, made, exemplars, b"").encode()
+
+
+def test_what_may_go_together() -> None:
+    """One request is of one pair, one origin and one protocol version, and holds nothing that was attempted before."""
+    first = QueueRecord(0, ("c", "r"), 1, 0, 0, b"")
+    assert QueueRecord(9, ("c", "r"), 5, 4, 3, b"x").may_follow(first)
+    assert not QueueRecord(0, ("c", "other"), 1, 0, 0, b"").may_follow(first)
+    assert not QueueRecord(0, ("c", "r"), 1, 0, 0, b"", replay=True).may_follow(first)
+    assert not QueueRecord(0, ("c", "r"), 1, 0, 0, b"", version="2.0").may_follow(first)
+    assert not QueueRecord(0, ("c", "r"), 1, 0, 0, b"", attempted=True).may_follow(first)
+    assert not first.may_follow(QueueRecord(0, ("c", "r"), 1, 0, 0, b"", attempted=True))

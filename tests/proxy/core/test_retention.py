@@ -2,7 +2,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.core.retention import MAX_SEGMENT_BYTES, DropReason, Extent, Held, Keep, mergeable, surplus
+from proxy.core.retention import (
+    MAX_QUEUE_SEGMENT_BYTES,
+    MAX_SEGMENT_BYTES,
+    DropReason,
+    Extent,
+    Held,
+    Keep,
+    QueueKeep,
+    beyond,
+    mergeable,
+    surplus,
+)
 
 KEEP = Keep(bytes=100, age_ms=1000)
 
@@ -68,3 +79,19 @@ def test_what_can_be_merged(rows: list[tuple[int, int, int]], expected: list[lis
     """Neighbours are merged as far as they come to half a segment in bytes (of 1000) and in time (of 100 ms)."""
     extents = [Extent(seq, size, first_ms, newest_ms) for seq, (size, first_ms, newest_ms) in enumerate(rows)]
     assert mergeable(extents, Keep(8000, 800)) == expected
+
+
+def test_segments_of_a_queue_are_smaller() -> None:
+    """A segment of a queue stays in memory while it is worked off, and is smaller than another log's."""
+    assert QueueKeep(8000, 800, "refuse").segment_bytes == 1000
+    assert QueueKeep(1 << 40, 800, "refuse").segment_bytes == MAX_QUEUE_SEGMENT_BYTES < MAX_SEGMENT_BYTES
+    assert QueueKeep(0, 0, "refuse").segment_bytes == 1
+    assert QueueKeep(8000, 800, "refuse").segment_ms == 100
+
+
+@given(st.lists(st.integers(0, 50), max_size=10), st.integers(0, 200))
+def test_beyond(sizes: list[int], limit: int) -> None:
+    """Without the first so many the others fit, and with one less they would not."""
+    count = beyond(sizes, limit)
+    assert sum(sizes[count:]) <= limit
+    assert count == 0 or sum(sizes[count - 1 :]) > limit
