@@ -1,9 +1,11 @@
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from proxy import durable
 from proxy.core.cursor import Position
 from proxy.core.record import RecordError, frame
 from proxy.segments import Rest, SegmentLog
@@ -253,3 +255,44 @@ def test_damage_is_set_aside_once(tmp_path: Path) -> None:
         log.set_aside(1, damaged)
         assert aside.read_bytes() == there
     assert log.torn_bytes == 9
+
+
+def test_records_are_read_where_they_lie(tmp_path: Path) -> None:
+    """A scan tells where the records of a segment lie, and each is read from there by itself, in any order."""
+    log, _ = _open(tmp_path)
+    log.append(frame(b"a") + frame(b"\xfe\x01") + frame(b""))
+    found = log.scan(1)
+    spans = [(begin, end) for (begin, _), end in zip(found.records, found.ends, strict=True)]
+    assert [payload for _, payload in found.records] == [b"a", b"\xfe\x01", b""]
+    assert log.read_at(1, spans[::-1]) == [b"", b"\xfe\x01", b"a"]
+    assert log.read_at(1, [(0, 3), spans[2]]) == [b""]
+    log.roll()
+
+
+def test_rewriting(tmp_path: Path) -> None:
+    """A rewritten segment holds what it was given, also for the next process, and nothing is appended to it."""
+    log, _ = _open(tmp_path)
+    log.append(A + B)
+    log.rewrite(1, B)
+    assert (log.read(1), log.sizes[1], log.current) == ((b"bb",), len(B), None)
+    assert log.append(C) == 2
+    log.roll()
+    assert _open(tmp_path)[1] == [(1, b"bb"), (2, b"ccc")]
+
+
+def test_rewriting_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the folder cannot be synced the new bytes stand all the same; where they cannot be written the old do."""
+
+    def fail(_: object) -> None:
+        raise OSError(errno.ENOSPC, "no space")
+
+    log, _ = _open(tmp_path)
+    log.append(A + B)
+    with monkeypatch.context() as patch:
+        patch.setattr(durable, "sync_folder", fail)
+        log.rewrite(1, B)
+    assert (log.read(1), log.sizes[1]) == ((b"bb",), len(B))
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="no space"):
+        log.rewrite(1, b"")
+    assert (log.read(1), log.sizes[1]) == ((b"bb",), len(B))
