@@ -41,7 +41,7 @@ def play(folder: Path, seed: int, lives: int) -> Killed:
         bad = [*SILENT, says(500), says(503), says(429)]
         on[SOUR].upstream.behaviour = randomly(random.Random(seed), bad, share=0.4)
         on.proxy.start()
-        shards = [on.sender(f"shard-{number}", [SWEET, SOUR], 3, "one") for number in range(_SHARDS)]
+        shards = [on.sender(f"shard-{number}", [SWEET, SOUR], 3, "one", "") for number in range(_SHARDS)]
         for shard in shards:
             shard.pause_s = 0.01
         with sending(*shards):

@@ -61,7 +61,10 @@ class Played:
 
 
 class Play:
-    """The scene of one phase with its faults and its two senders: one sends to all tenants, one to the healthy one."""
+    """The scene of one phase with its faults and its senders: two send to all tenants, one to the healthy one alone.
+
+    Of those two one is a replica, and one sends series of another and of none in one request.
+    """
 
     def __init__(self, on: Scene, faults: Sequence[Fault]) -> None:
         self.on = on
@@ -69,7 +72,9 @@ class Play:
         self._begun: dict[str, tuple[Upstream, int, int]] = {}
         self.during: dict[str, tuple[Arrival, ...]] = {}
         self.mixed = on.sender("mixed", list(on.tenants), each=1)
+        self.paired = on.sender("paired", list(on.tenants), 1, "other", "")
         self.alone = on.sender("alone", [HEALTHY])
+        self.senders = (self.mixed, self.paired, self.alone)
 
     def sick(self) -> Iterator[tuple[Fault, Tenant]]:
         """Each fault with its tenant."""
@@ -118,8 +123,8 @@ class Play:
             self.during[fault.name] = tuple(upstream.arrivals[arrivals:])
 
     def sends(self, more: int = 5) -> None:
-        """Return when both senders have had some more acknowledgements."""
-        for sender in (self.mixed, self.alone):
+        """Return when all senders have had some more acknowledgements."""
+        for sender in self.senders:
             due = sender.acknowledgements + more
             wait_until(lambda s=sender, d=due: s.acknowledgements >= d, "acknowledgements", deadline_s=25)  # type: ignore[misc]
 
@@ -135,7 +140,7 @@ class Play:
 
 def _before_the_first_sample(play: Play) -> None:
     play.begin()
-    with sending(play.mixed, play.alone):
+    with sending(*play.senders):
         play.last()
         play.sends()
         play.end()
@@ -143,7 +148,7 @@ def _before_the_first_sample(play: Play) -> None:
 
 
 def _in_the_middle_of_traffic(play: Play) -> None:
-    with sending(play.mixed, play.alone):
+    with sending(*play.senders):
         play.sends()
         play.begin()
         play.last()
@@ -154,7 +159,7 @@ def _in_the_middle_of_traffic(play: Play) -> None:
 def _while_the_queue_is_worked_off(play: Play) -> None:
     for _, tenant in play.sick():
         tenant.upstream.shut()
-    with sending(play.mixed, play.alone):
+    with sending(*play.senders):
         play.sends(10)
         play.begin_after_one()
         play.last(1)
@@ -163,7 +168,7 @@ def _while_the_queue_is_worked_off(play: Play) -> None:
 
 
 def _at_a_reload_with_another_url(play: Play) -> None:
-    with sending(play.mixed, play.alone):
+    with sending(*play.senders):
         play.sends(1)
         play.begin()
         play.last()
@@ -176,7 +181,7 @@ def _at_a_reload_with_another_url(play: Play) -> None:
 
 def _over_a_restart(play: Play) -> None:
     play.begin()
-    with sending(play.mixed, play.alone):
+    with sending(*play.senders):
         play.last()
         play.on.proxy.stop()
         for _, tenant in play.sick():

@@ -84,9 +84,9 @@ class Scene:
         old, tenant.upstream = tenant.upstream, self._upstream(name, tenant.store)
         return old
 
-    def sender(self, name: str, tenants: Sequence[str], each: int = 2, replica: str = "") -> Sender:
-        """A sender with series for each of these tenants; each is an HA pair of its own, if no replica is given."""
-        series = lines(tenants, name, each, replica or f"replica-{name}")
+    def sender(self, name: str, tenants: Sequence[str], each: int = 2, *replicas: str) -> Sender:
+        """A sender with series for each of these tenants, of each of these replicas, "" being none; else of its own."""
+        series = [line for one in replicas or (name,) for line in lines(tenants, name, each, one)]
         self.senders.append(Sender(self.proxy.write_url, self.ledger, series))
         return self.senders[-1]
 

@@ -54,7 +54,7 @@ class Answered:
 
 
 def lines(tenants: Sequence[str], sender: str, each: int = 2, replica: str = "") -> list[Line]:
-    """Series of a sender for each of these tenants, whose `dest` label says so; one HA pair for all of them."""
+    """Series of a sender for each of these tenants, whose `dest` label says so; all of one replica, or of none."""
     pair = {"cluster": "c", "__replica__": replica} if replica else {}
     return [
         Line(tenant, tuple(sorted({"__name__": "m", "dest": tenant, "sender": sender, "n": str(n), **pair}.items())))
