@@ -33,7 +33,7 @@ from proxy.core.orders import (
     decode_answer,
     encode_order,
 )
-from proxy.data_dir import LOCK_NAME, InUseError
+from proxy.disk.data_dir import LOCK_NAME, InUseError
 from proxy.logs import set_up
 from proxy.standalone import standalone
 

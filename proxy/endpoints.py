@@ -18,7 +18,7 @@ from config.tenants import EndpointConfig
 from config.tls import BasicAuth, ClientTls
 from proxy.core.senders import Sender, Senders, anonymous
 from proxy.core.tenancy import Trust
-from proxy.target import Credentials, TargetError, UpstreamTarget, target
+from proxy.upstreams.target import Credentials, TargetError, UpstreamTarget, target
 
 
 @dataclass(frozen=True, slots=True)

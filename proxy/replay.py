@@ -28,7 +28,7 @@ from proxy.core.replay import Replay, Verdict
 from proxy.core.summary import Summary, summarise
 from proxy.core.tenancy import Tenancy
 from proxy.core.waiting import answered
-from proxy.quarantine import Quarantine
+from proxy.disk.quarantine import Quarantine
 from proxy.replay_round import STEP, Deliver, Memory, Round, Totals
 
 GATHER_SECONDS: Final = 0.5

@@ -21,7 +21,7 @@ from proxy.core.record import QuarantineRecord
 from proxy.core.replay import Replay, Verdict
 from proxy.core.walk import Place, Walk
 from proxy.core.wire import Part
-from proxy.quarantine import Quarantine
+from proxy.disk.quarantine import Quarantine
 
 SLICE: Final = 2000
 """Records delivered and settled together."""

@@ -39,10 +39,10 @@ from proxy.core.senders import Sender, Senders
 from proxy.core.series_cache import CacheBudget
 from proxy.core.sorter import Limits
 from proxy.core.times import parse_time
-from proxy.delivery import Delivery, outcomes
+from proxy.disk.kept import Kept
 from proxy.gate import Gate
 from proxy.ingest import RequestLimits
-from proxy.kept import Kept
+from proxy.lanes.delivery import Delivery, outcomes
 from proxy.metrics import Gauges, ProxyMetrics
 from proxy.ownership_files import OwnershipFiles
 from proxy.replay import Replayer

@@ -19,9 +19,9 @@ from proxy.core.pieces import fitting
 from proxy.core.record import QueueRecord
 from proxy.core.tenancy import Tenancy, Unowned
 from proxy.core.wire import Part
-from proxy.group import GROUP_BYTES, GROUP_SAMPLES, record_of
-from proxy.kept import Kept
-from proxy.queues import Queues
+from proxy.disk.kept import Kept
+from proxy.disk.queues import Queues
+from proxy.lanes.group import GROUP_BYTES, GROUP_SAMPLES, record_of
 from proxy.replay import Replayer
 from proxy.storeroom import Storeroom
 

@@ -34,8 +34,8 @@ from proxy.core.stock import (
 )
 from proxy.core.tenancy import Tenancy
 from proxy.core.times import format_time
-from proxy.kept import Kept
-from proxy.queue import TenantQueue
+from proxy.disk.kept import Kept
+from proxy.disk.queue import TenantQueue
 from proxy.replay import Replayer
 
 _STEP: Final = 4

@@ -15,8 +15,8 @@ import uvloop
 
 from proto.prompb import remote_pb2
 from proxy.core.outcome import Reply
-from proxy.target import UpstreamTarget, target
-from proxy.upstream import HttpUpstream
+from proxy.upstreams.target import UpstreamTarget, target
+from proxy.upstreams.upstream import HttpUpstream
 
 CLIENT_CORE, SINK_CORE = 0, 1
 POSTS, RUNS = 20_000, 5

@@ -13,7 +13,7 @@ from proto.prompb.remote_pb2 import WriteRequest
 from proxy.clock import now_ms
 from proxy.core.errors import StorageError
 from proxy.core.record import QuarantineRecord, QueueRecord
-from proxy.kept import Kept
+from proxy.disk.kept import Kept
 from tests.e2e.fleet import device, interval, owner
 from tests.peers.push import Entry
 

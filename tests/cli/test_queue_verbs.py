@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cli import data_folder
-from proxy.data_dir import DataDir
+from proxy.disk.data_dir import DataDir
 from tests.cli.command import MODULE, ROOT, Command, environment, spawned
 from tests.cli.stock import HOUR_MS, Folder, queued
 

@@ -11,8 +11,9 @@ from config.load import parse
 from config.problems import ConfigError
 from config.settings import Settings
 from ownership import parse_document
-from proxy import delivery, serve
+from proxy import serve
 from proxy.configured import make_ready
+from proxy.lanes import delivery
 from tests.deploy import manifests
 from tests.deploy.dockerfile import ROOT, stage
 from tests.deploy.manifests import (

@@ -11,8 +11,8 @@ from config.load import parse
 from config.problems import ConfigError
 from config.settings import Settings
 from config.tenants import TenantConfig
-from proxy import delivery
 from proxy.core.books import Books
+from proxy.lanes import delivery
 from proxy.metrics import Gauges, ProxyMetrics, QueueTotals
 from tests.deploy.dockerfile import ROOT
 from tests.deploy.manifests import container, memory_needed, one, pod, quantity

@@ -8,8 +8,8 @@ import pytest
 from config.settings import Settings
 from proxy.app import WRITE_PATHS
 from proxy.core.negotiate import MEDIA_TYPE, check_request
-from proxy.delivery import ANSWER_SECONDS
 from proxy.ingest import RETRY_AFTER_SECONDS
+from proxy.lanes.delivery import ANSWER_SECONDS
 from tests.deploy.manifests import configured, one
 from tests.deploy.snippet import FILE, remote_write, snippet
 from tests.peers.prometheus import check_config

@@ -6,17 +6,17 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
-from proxy.batch import Batch, Futures
 from proxy.core.books import Books
 from proxy.core.errors import StorageError
 from proxy.core.outcome import Refusal, Reply
 from proxy.core.record import QueueRecord
 from proxy.core.wire import Part
-from proxy.lane import Common, Lane
-from proxy.outlet import Means, Outlet, Queue
-from proxy.pacer import Pacer, Timers
-from proxy.road import Observer, Road, Upstream
-from proxy.watch import Watch
+from proxy.lanes.batch import Batch, Futures
+from proxy.lanes.lane import Common, Lane
+from proxy.lanes.outlet import Means, Outlet, Queue
+from proxy.lanes.pacer import Pacer, Timers
+from proxy.lanes.road import Observer, Road, Upstream
+from proxy.lanes.watch import Watch
 
 
 class FakeLoop(Futures, Timers):

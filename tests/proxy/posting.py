@@ -3,8 +3,8 @@
 import asyncio
 
 from proxy.core.outcome import Reply
-from proxy.target import Credentials, target
-from proxy.upstream import HttpUpstream
+from proxy.upstreams.target import Credentials, target
+from proxy.upstreams.upstream import HttpUpstream
 from tests.proxy.receiver import Receiver
 
 

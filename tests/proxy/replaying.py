@@ -14,7 +14,7 @@ from proxy.core.record import QuarantineRecord
 from proxy.core.retention import Keep
 from proxy.core.tenancy import Tenancy
 from proxy.core.wire import Part
-from proxy.quarantine import Quarantine
+from proxy.disk.quarantine import Quarantine
 from proxy.replay import Replayer
 from tests.proxy.core.held import Got, got_of, held_back
 from tests.proxy.core.routing import tenancy_of

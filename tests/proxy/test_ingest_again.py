@@ -10,7 +10,9 @@ from typing import Any, Final
 
 import pytest
 
-from proxy import attempts, delivery, durable
+from proxy import attempts
+from proxy.disk import durable
+from proxy.lanes import delivery
 from tests.e2e import fleet
 from tests.peers.push import HEADERS, encode
 from tests.proxy.client import Answer, connected, request

@@ -9,7 +9,7 @@ from proxy.core import waiting, walk
 from proxy.core.record import QuarantineRecord
 from proxy.core.retention import Keep
 from proxy.core.tenancy import Tenancy
-from proxy.quarantine import Quarantine
+from proxy.disk.quarantine import Quarantine
 from tests.proxy.core.routing import tenancy_of
 from tests.proxy.core.scene import OTHER_CARD, T0, Series, card, interval, owner, tenants, util
 from tests.proxy.replaying import Site, running, samples, until

@@ -10,10 +10,11 @@ from typing import Final
 import pytest
 from structlog.testing import capture_logs
 
-from proxy import durable, replay, replay_round
+from proxy import replay, replay_round
 from proxy.core import pauses
 from proxy.core.replay import Replay
 from proxy.core.wire import Part
+from proxy.disk import durable
 from tests.proxy.core.relabel_rows import Written
 from tests.proxy.core.routing import tenancy_of
 from tests.proxy.core.scene import OTHER_CARD, card, interval, owner, rules

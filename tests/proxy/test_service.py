@@ -10,8 +10,9 @@ from typing import Any, cast
 import cramjam
 import pytest
 
-from proxy import durable, service
+from proxy import service
 from proxy.core.gathering import Taken
+from proxy.disk import durable
 from tests.e2e import fleet
 from tests.peers.push import encode
 from tests.proxy.receiver import Receiver, listening, until

@@ -22,7 +22,7 @@ from proxy.core.orders import (
     ReplayQuarantine,
 )
 from proxy.core.tenancy import Tenancy
-from proxy.data_dir import InUseError
+from proxy.disk.data_dir import InUseError
 from proxy.standalone import standalone
 from tests.cli.stock import OWNED_MS, Folder, held, queued
 

@@ -1,0 +1,288 @@
+"""A disk that fails, and a process that is killed, under the queue."""
+
+import asyncio
+import contextlib
+import errno
+import os
+import pathlib
+import resource
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from proxy.core.errors import StorageError
+from proxy.core.retention import QueueKeep
+from tests.proxy.disk.queueing import Stock, on_disk, record, segments
+
+ROOT: Final = Path(__file__).parents[2]
+
+KEEP: Final = QueueKeep(32 << 10, 1 << 40, "drop_oldest")
+
+CALLS: Final = ("open", "write", "pwrite", "fsync", "fdatasync", "ftruncate", "fstat", "unlink", "mkdir", "rename")
+ERRORS: Final = (errno.EIO, errno.ENOSPC, errno.EROFS)
+
+
+class Disk:
+    """Counts what the writer threads ask of the kernel, and lets calls fail from the `first` on, `many` of them."""
+
+    def __init__(self, first: int, many: int) -> None:
+        self.asked = 0
+        self.failed: list[str] = []
+        self._first = first
+        self._many = many
+
+    def watch(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Stand before the kernel."""
+        for name in CALLS:
+            monkeypatch.setattr(os, name, self._before(name, getattr(os, name)))
+        monkeypatch.setattr(pathlib.Path, "open", self._before("read", pathlib.Path.open))
+
+    def _before(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def asked(*args: Any, **kwargs: Any) -> Any:
+            if not threading.current_thread().name.startswith("queue"):
+                return call(*args, **kwargs)
+            self.asked += 1
+            if not 0 <= self.asked - self._first < self._many:
+                return call(*args, **kwargs)
+            self.failed.append(name)
+            if name == "write":  # a disk that fills takes the first part
+                call(args[0], bytes(args[1])[: len(args[1]) // 2])
+            number = ERRORS[self.asked % len(ERRORS)]
+            raise OSError(number, os.strerror(number))
+
+        return asked
+
+
+class Ledger:
+    """A queue and what it said; whatever it is asked may fail, as StorageError and in no other way."""
+
+    def __init__(self, stock: Stock) -> None:
+        self.stock = stock
+        self.acknowledged: list[int] = []
+        self.done: list[int] = []
+
+    @property
+    def waiting(self) -> int:
+        """Samples that must be queued: one for each record."""
+        return len(self.acknowledged) - len(self.done) - self.stock.dropped.total()
+
+    async def append(self, *numbers: int, size: int = 200) -> None:
+        """Append a record with each number."""
+        error = await self.stock.try_append([record(number, size) for number in numbers])
+        if error is None:
+            self.acknowledged += numbers
+        self.balanced()
+
+    async def work_off(self, samples: int) -> None:
+        """Take so many, and have them done."""
+        try:
+            taken = await self.stock.take(samples)
+        except StorageError:
+            return
+        self.stock.queue.done()
+        self.done += taken
+        self.balanced()
+
+    async def drop(self, records: int) -> None:
+        """Drop so many by hand."""
+        with contextlib.suppress(StorageError):
+            await self.stock.queue.drop(records)
+        self.balanced()
+
+    def balanced(self) -> None:
+        """The counts say what must be there."""
+        assert (self.stock.queue.samples, self.stock.queue.records) == (self.waiting, self.waiting)
+
+
+async def _scenario(ledger: Ledger) -> None:
+    """Everything that a queue does, with several segments, appended to before, within and after it is worked off."""
+    stock = ledger.stock
+    for number in range(6):
+        await ledger.append(number)
+    await ledger.work_off(2)
+    await ledger.append(6, 7)
+    await ledger.append(8, size=3000)
+    await ledger.drop(1)
+    await stock.queues.trim()
+    await ledger.append(*range(9, 25), size=1000)
+    await ledger.work_off(1)
+    for number in range(25, 30):
+        await ledger.append(number, size=3000)
+    await ledger.drop(3)
+    for _ in range(30):
+        await ledger.work_off(1)
+
+
+async def _through(folder: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch) -> Ledger:
+    """The scenario on such a disk, which then works again: so does the queue, and it loses nothing."""
+    ledger = Ledger(await Stock(folder / "queue", KEEP).open())
+    with monkeypatch.context() as patch:
+        disk.watch(patch)
+        await _scenario(ledger)
+    await ledger.append(100)
+    assert ledger.acknowledged[-1] == 100
+    return ledger
+
+
+@pytest.mark.parametrize(("many", "step"), [(1, 1), (3, 5), (1 << 20, 5)], ids=["one", "some", "all from then on"])
+async def test_whatever_call_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: int, step: int) -> None:
+    """Whichever calls of the kernel fail, what was acknowledged is delivered, or told as dropped; the books balance."""
+    first = 1 - step
+    while True:
+        first += step
+        disk = Disk(first, many)
+        folder = tmp_path / str(first)
+        ledger = await _through(folder, disk, monkeypatch)
+        stock = ledger.stock
+        if not disk.failed:
+            await stock.close()
+            break
+        if first % 2:
+            ledger.done += await stock.drain()
+            ledger.balanced()
+            assert (stock.queue.idle, ledger.waiting) == (True, 0), disk.failed
+        else:
+            await stock.close()
+            await stock.open()
+            delivered = await stock.drain()
+            assert delivered == sorted(set(delivered))
+            missing = set(ledger.acknowledged) - set(ledger.done) - set(delivered)
+            assert len(missing) <= stock.dropped.total(), (disk.failed, missing)
+        await stock.close()
+    assert first > 100
+
+
+async def test_an_fsync_that_failed_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a sync failed its append is an error, its records are gone, and that file is not written any more."""
+    stock = await Stock(tmp_path / "queue").open()
+    await stock.append(record(1))
+
+    def fail(_: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fdatasync", fail)
+        error = await stock.try_append([record(2)])
+    assert (type(error), error and error.status) == (StorageError, 503)
+    assert (on_disk(stock.files), stock.queue.records) == ([1], 1)
+    await stock.append(record(3))
+    assert [path.name for path in segments(stock.files)] == [f"{number:020d}.wal" for number in (1, 2)]
+    assert await stock.drain() == [1, 3]
+    await stock.close()
+
+
+async def test_who_shares_a_write_shares_its_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When a write fails all appends of it fail, and nobody waits."""
+    stock = await Stock(tmp_path / "queue").open()
+
+    def fail(_fd: int, _data: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "write", fail)
+    errors = await asyncio.gather(*(stock.try_append([record(number)]) for number in range(5)))
+    assert [type(error) for error in errors] == [StorageError] * 5
+    assert (stock.queue.idle, segments(stock.files)) == (True, [])
+    await stock.close()
+
+
+async def test_read_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a file system that has become read-only what waits is delivered all the same."""
+    stock = await Stock(tmp_path / "queue", KEEP).open()
+    for number in range(9):
+        await stock.append(record(number, 3000))
+    assert len(segments(stock.files)) > 3
+
+    def fail(*_args: object, **_kwargs: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    with monkeypatch.context() as patch:
+        for name in ("open", "write", "pwrite", "unlink", "rename", "mkdir", "ftruncate"):
+            patch.setattr(os, name, fail)
+        assert await stock.drain() == [*range(9)]
+        assert isinstance(await stock.try_append([record(9)]), StorageError)
+    await stock.close()
+
+
+_WRITER: Final = """
+import asyncio, sys
+from pathlib import Path
+from tests.proxy.disk.queueing import Stock, record
+
+async def append(stock, number):
+    await stock.append(record(number, 300))
+    print("kept", number, flush=True)
+
+async def write_until_killed():
+    stock = await Stock(Path(sys.argv[1])).open()
+    for number in range(0, 1 << 30, 5):
+        async with asyncio.TaskGroup() as group:
+            for each in range(number, number + 5):
+                group.create_task(append(stock, each))
+        if number % 3 == 0:
+            for each in await stock.take(3):
+                print("done", each, flush=True)
+            stock.queue.done()
+
+async def fill_and_resume():
+    import resource
+    stock = await Stock(Path(sys.argv[1])).open()
+    await append(stock, 0)
+    for number in (1, 2):
+        error = await stock.try_append([record(number, 9000)])
+        print("refused", error.status, flush=True)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+    await append(stock, 3)
+    await stock.close()
+
+asyncio.run(globals()[sys.argv[2]]())
+"""
+
+
+def _numbers(lines: list[str], said: str) -> list[int]:
+    return [int(line.split()[1]) for line in lines if line.startswith(said)]
+
+
+async def _delivered(folder: Path) -> list[int]:
+    stock = await Stock(folder).open()
+    delivered = await stock.drain()
+    await stock.close()
+    return delivered
+
+
+@pytest.mark.parametrize("acknowledged", [1, 40, 200])
+def test_killed_writer(tmp_path: Path, acknowledged: int) -> None:
+    """A process that is killed with -9 while it appends and works off has lost nothing that it said was kept."""
+    command = [sys.executable, "-c", _WRITER, str(tmp_path), "write_until_killed"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT, text=True) as writer:
+        assert writer.stdout is not None
+        lines: list[str] = []
+        while len(_numbers(lines, "kept")) < acknowledged:
+            lines.append(writer.stdout.readline())
+        writer.send_signal(signal.SIGKILL)
+        lines += [line for line in writer.stdout if line.endswith("\n")]
+    delivered = asyncio.run(_delivered(tmp_path))
+    assert delivered == sorted(set(delivered))
+    done = _numbers(lines, "done")
+    assert set(_numbers(lines, "kept")) <= {*delivered, *done}
+    assert len(set(delivered) & set(done)) <= 3  # what was done in the last moment
+
+
+def test_full_disk(tmp_path: Path) -> None:
+    """Where the disk takes no more an append fails so that the sender comes again, keeps nothing, and later works."""
+    done = subprocess.run(
+        [sys.executable, "-c", _WRITER, tmp_path, "fill_and_resume"],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 1 << 20)),
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+    )
+    lines = [line for line in done.stdout.splitlines() if "queue failed" not in line]
+    assert lines == ["kept 0", "refused 503", "refused 503", "kept 3"]
+    assert on_disk(tmp_path / "team-a") == [0, 3]
