@@ -78,6 +78,7 @@ class Contents:
     resume: int = 0
     loaded_to: int = 0
     loaded: list[Waiting] = field(default_factory=list)
+    damaged: bool = False  # found when it was read, and told
 
     @property
     def oldest_ms(self) -> int:
@@ -107,6 +108,11 @@ class Contents:
         self.resume = self.loaded_to = offset
         self.loaded = []
 
+    def unload(self) -> None:
+        """Hold nothing in memory, unless reading it again would tell its damage again."""
+        if not self.damaged:
+            self.skip_to(self.resume)
+
     def load(self, log: SegmentLog, taken: Sequence[QueueRecord], effect: Effect) -> bytes:
         """Read what follows what was loaded; these are the bytes of it that are no record.
 
@@ -128,7 +134,9 @@ class Contents:
         if lost_records or lost_samples:
             self.remove(lost_records, lost_samples)
             effect.drop(TORN, lost_records, lost_samples)
-        return b"".join(unread)
+        damage = b"".join(unread)
+        self.damaged = self.damaged or bool(damage)
+        return damage
 
     def peek(self, log: SegmentLog) -> Iterator[QueueRecord]:
         """The records that are not done, taken or dropped, as far as they can be read; nothing stays in memory."""

@@ -182,7 +182,7 @@ class Spool:
         """Keep nothing in memory but what is taken."""
         head = self._head
         if head is not None:
-            head.skip_to(head.resume)
+            head.unload()
 
     def trim(self, effect: Effect) -> None:
         """Drop what has become too old, or too much."""
@@ -263,7 +263,7 @@ class Spool:
             if self._next_of(contents, effect) is not None:
                 self._discard(contents, BY_HAND, effect)
         if contents is not self._head:
-            contents.skip_to(contents.resume)
+            contents.unload()
 
     def _drop_segment(self, contents: Contents, reason: str, effect: Effect) -> None:
         """Drop all of a segment that is not taken."""

@@ -1,3 +1,6 @@
+import random
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -153,6 +156,22 @@ def test_queued_numbers_beyond_their_range(received_ms: int, samples: int, made:
     """A number that does not fit is our error."""
     with pytest.raises(RecordError):
         QueueRecord(received_ms, ("", ""), samples, made, exemplars, b"").encode()
+
+
+def test_records_in_several_threads() -> None:
+    """Threads that write and read records at once, beside the event loop's own blocks, do not mix their bytes."""
+
+    def written(number: int) -> bool:
+        record = QueueRecord(0, ("", ""), 1, 0, 0, random.Random(number).randbytes(50_000) * 4)
+        message = bytes([number]) * 300_000
+        return all(
+            QueueRecord.decode(record.encode()) == record
+            and (number or codec.decode(codec.encode(message), 1 << 20) == message)
+            for _ in range(50)
+        )
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(written, range(4)))
 
 
 def test_what_may_go_together() -> None:

@@ -14,7 +14,7 @@ from tests.e2e.proxy import ROOT
 from tests.proxy.running import config_of, running
 
 EMBEDDED = [{"id": "all", "endpoint": {"embedded": True}}]
-HOLDER = "import sys, pathlib; from proxy.data_dir import DataDir; d = DataDir.take(pathlib.Path(sys.argv[1])); \
+HOLDER = "import sys, pathlib; from proxy.disk.data_dir import DataDir; d = DataDir.take(pathlib.Path(sys.argv[1])); \
 print('held', flush=True); sys.stdin.read()"
 
 

@@ -14,7 +14,7 @@ from proxy.core.record import QuarantineRecord, RecordError, frame, scan
 from proxy.core.retention import Keep
 from proxy.disk.quarantine import Quarantine
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 KEEP = Keep(bytes=1 << 20, age_ms=1000)
 CLOCK_MS = 1_000_000
 

@@ -15,7 +15,7 @@ from proxy.core.retention import Keep
 from proxy.core.walk import Place
 from proxy.disk.quarantine import Quarantine
 
-ROOT: Final = Path(__file__).parents[2]
+ROOT: Final = Path(__file__).parents[3]
 KEEP: Final = Keep(bytes=1 << 20, age_ms=1000)
 NOW_MS: Final = 1_000_000
 

@@ -184,3 +184,29 @@ async def test_segments_are_bounded(stock: Stock) -> None:
     first, *others = [path.stat().st_size for path in segments(stock.files)]
     assert first > SMALL.segment_bytes
     assert all(SMALL.segment_bytes // 2 < size <= SMALL.segment_bytes for size in others[:-1])
+
+
+async def test_only_the_oldest_segment_is_in_memory(stock: Stock) -> None:
+    """Whatever is looked at or dropped, no other segment's records stay in memory; none at all when it is unloaded."""
+    for number in range(40):
+        await stock.append(record(number, 1000))
+    assert await stock.take(1) == [0]
+    await stock.queue.inspect(100)
+    await stock.queue.drop(9)
+    assert _in_memory(stock) == [0] * len(segments(stock.files))
+    stock.queue.done()
+    assert await stock.take(1) == [10]
+    first, *others = _in_memory(stock)
+    assert first > 0
+    assert not any(others)
+    stock.queue.unload()
+    await stock.at_rest()
+    assert not any(_in_memory(stock))
+    stock.queue.done()
+    assert await stock.drain() == [*range(11, 40)]
+
+
+def _in_memory(stock: Stock) -> list[int]:
+    spool = stock.queue._spool
+    assert spool is not None
+    return [len(contents.loaded) for contents in spool._contents.values()]

@@ -64,6 +64,20 @@ async def test_damage_that_is_found_while_it_runs_is_moved_aside(stock: Stock) -
     assert [path.stat().st_size for path in stock.files.glob("*.torn")] == [frame_bytes(4)]
 
 
+async def test_damage_is_told_once(stock: Stock) -> None:
+    """However often a segment is read, its damage is counted once."""
+    flip_middle(segments(stock.files)[1])
+    stock.queue.done()
+    assert await stock.take() == [2]
+    stock.queue.done()
+    for expected in (3, 5):
+        assert await stock.take(1) == [expected]
+        stock.queue.unload()
+        stock.queue.done()
+    await stock.at_rest()
+    assert (stock.queue.torn_bytes, stock.dropped) == (frame_bytes(4), {"torn": 1})
+
+
 async def test_looking_at_damage_changes_nothing(stock: Stock) -> None:
     """Whoever inspects sees what is whole."""
     flip_middle(segments(stock.files)[1])

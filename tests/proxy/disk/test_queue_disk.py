@@ -20,7 +20,7 @@ from proxy.core.errors import StorageError
 from proxy.core.retention import QueueKeep
 from tests.proxy.disk.queueing import Stock, on_disk, record, segments
 
-ROOT: Final = Path(__file__).parents[2]
+ROOT: Final = Path(__file__).parents[3]
 
 KEEP: Final = QueueKeep(32 << 10, 1 << 40, "drop_oldest")
 
@@ -174,6 +174,59 @@ async def test_an_fsync_that_failed_is_not_believed(tmp_path: Path, monkeypatch:
     await stock.append(record(3))
     assert [path.name for path in segments(stock.files)] == [f"{number:020d}.wal" for number in (1, 2)]
     assert await stock.drain() == [1, 3]
+    await stock.close()
+
+
+async def test_the_cursor_is_synced_before_a_segment_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only when the disk holds that a segment is done is it removed; each other move of the cursor is not synced."""
+    stock = await Stock(tmp_path / "queue").open()
+    await stock.append(record(1), record(2))
+    asked: list[str] = []
+
+    def noted(name: str) -> Callable[..., Any]:
+        call = getattr(os, name)
+
+        def asking(*args: Any, **kwargs: Any) -> Any:
+            asked.append(name)
+            return call(*args, **kwargs)
+
+        return asking
+
+    for name in ("pwrite", "fdatasync", "unlink", "fsync"):
+        monkeypatch.setattr(os, name, noted(name))
+    assert await stock.take(1) == [1]
+    stock.queue.done()
+    await stock.at_rest()
+    assert asked == ["pwrite"]
+    assert await stock.take(1) == [2]
+    stock.queue.done()
+    await stock.at_rest()
+    assert asked[1:] == ["pwrite", "fdatasync", "unlink"]
+    await stock.append(record(3), record(4))
+    assert await stock.take(1) == [3]
+    stock.queue.done()
+    await stock.at_rest()
+    asked.clear()
+    await stock.close()
+    assert asked == ["pwrite", "fdatasync"]
+
+
+async def test_a_segment_that_cannot_be_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is done stays done, also where its file could not be removed."""
+    stock = await Stock(tmp_path / "queue").open()
+    await stock.append(record(1))
+
+    def fail(_path: object, **_options: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", fail)
+        assert await stock.drain() == [1]
+        await stock.append(record(2))
+    assert on_disk(stock.files) == [1, 2]
+    await stock.close()
+    await stock.open()
+    assert await stock.drain() == [2]
     await stock.close()
 
 
