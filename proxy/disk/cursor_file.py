@@ -27,10 +27,10 @@ class CursorFile:
         except FileNotFoundError:
             return None
         except OSError as error:
-            _log.warning("cursor not read: begins at the oldest segment", path=str(self._path), error=str(error))
+            _log.warning("cursor not usable", path=str(self._path), why=str(error))
             return None
         if position is None:
-            _log.warning("cursor damaged: begins at the oldest segment", path=str(self._path))
+            _log.warning("cursor not usable", path=str(self._path), why="it is damaged")
         return position
 
     def write(self, position: Position, *, sync: bool = False) -> None:

@@ -151,7 +151,7 @@ class Quarantine:
         try:
             await self.compact()
         except StorageError as error:
-            _log.warning("quarantine not compacted: some of it is replayed once more", error=str(error))
+            _log.warning("quarantine not compacted", error=str(error))
         self._closed = True
         await asyncio.get_running_loop().run_in_executor(self._writer, self._files.close)
         self._writer.shutdown()

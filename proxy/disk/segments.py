@@ -209,7 +209,7 @@ class SegmentLog:
     def _recover_all(self, take: Take, cursor: Position | None) -> None:
         sizes = {seq: self._path(seq).stat().st_size for seq in self._numbers(self._suffix)}
         if cursor is not None and not points_into(cursor, sizes):
-            _log.warning("cursor is not of this log: begins at the oldest segment", folder=str(self._folder))
+            _log.warning("cursor not usable", path=str(self._folder), why="it is not of this log")
             cursor = None
         for seq in sizes:
             if cursor is not None and seq < cursor.seq:
@@ -221,7 +221,7 @@ class SegmentLog:
         path = self._path(seq)
         data = path.read_bytes()
         if offset < len(data) and not data.startswith(START, offset):
-            _log.warning("cursor is at no record: begins with the segment", path=str(path))
+            _log.warning("cursor not usable", path=str(path), why="it is at no record")
             offset = 0
         rest = data[offset:]
         found = scan(rest)
