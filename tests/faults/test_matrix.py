@@ -14,6 +14,8 @@ pytestmark = pytest.mark.timeout(120)
 Plays = Callable[[str], Played]
 
 PARK_AFTER_S = 0.2
+TIMEOUT_S = 1.0
+"""What a sick store takes at least from whoever waits for it."""
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +57,9 @@ def test_the_healthy_tenant_notices_nothing(plays: Plays, phase: str) -> None:
     assert played.scrape.total("samples_queued", tenant=HEALTHY) == 0
     for sending in (played.mixed, played.alone):
         series = [line.series for line in sending.lines if line.tenant == HEALTHY]
-        assert statistics.median(played.ledger.delays(HEALTHY, store, series)) < PARK_AFTER_S
+        delays = played.ledger.delays(HEALTHY, store, series)
+        assert statistics.median(delays) < PARK_AFTER_S
+        assert phase == "over a restart" or delays[-1] < TIMEOUT_S
     times = [answer.seconds for answer in played.alone.answers if answer.status // 100 == 2]
     assert statistics.median(times) < PARK_AFTER_S
 
