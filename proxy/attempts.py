@@ -19,7 +19,7 @@ PATIENCE_SECONDS: Final = 10.0
 
 
 class Settling(Protocol):
-    """The parts of a request on their way: see `proxy.batch`."""
+    """The parts of a request on their way: see `proxy.lanes.batch`."""
 
     @property
     def open(self) -> int:

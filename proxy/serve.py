@@ -33,7 +33,8 @@ KEEP_ALIVE_SECONDS: Final = 330
 """Above the five minutes that Prometheus keeps a connection; a shorter time closes it under the next POST."""
 
 DRAIN_SECONDS: Final = 25
-"""For requests in flight at the end: longer than any of them may take, shorter than Kubernetes' 30 s of grace."""
+"""For requests in flight at the end: longer than any of them may take. With what comes after (orders, lanes, queues)
+some forty seconds go by at most: the 60 s of grace in `deploy/` are enough, Kubernetes' own 30 s may not be."""
 
 RESOLVERS: Final = "64"
 """Threads in which libuv looks names up, 4 unless told otherwise: a name server that hangs holds one for each try."""

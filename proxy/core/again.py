@@ -1,8 +1,7 @@
 """What a request that is sent again still brings: what its earlier attempts have done is left out.
 
-A sample whose tenants all have it is a duplicate. One that is durable in the quarantine
-already is brought to its owner from there, whatever has become known since: only raw views, which do not wait, may
-still lack it.
+A sample whose tenants all have it is a duplicate. One that is durable in the quarantine already is brought to its owner
+from there, whatever has become known since: only raw views, which do not wait, may still lack it.
 """
 
 from typing import Final

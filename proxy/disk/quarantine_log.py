@@ -93,7 +93,7 @@ class QuarantineLog:
     def places(self, seq: int, keys: AbstractSet[DeviceKey | None] | None, *, shared: bool) -> list[Place]:
         """Where the records of a segment lie, those of `keys` only or all, with or without those of shared devices.
 
-        None where the segment is gone by now. Raises OSError.
+        Nowhere, if the segment is gone by now. Raises OSError.
         """
         if seq not in self._contents:
             return []

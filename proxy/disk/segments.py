@@ -1,10 +1,11 @@
 """An append-only log in segment files: `<number of 20 digits><suffix>` in a folder of its own, frames of `core.frames`.
 
-One thread at a time uses a log; whoever shares one serialises (`quarantine.py`: one writer thread). Only the newest
-segment is written, and only by the process that began it: after a start a new one is begun, so that nothing is ever
-appended behind damage. What is not whole when the log is opened is moved aside to `<number>.torn` for a person to
-look at, and the segment keeps its whole records; where the disk has no room for that, it stays as it is, and whoever
-reads it passes over the damage. All methods raise OSError; after one nothing of that call is kept.
+One thread at a time uses a log; whoever shares one serialises (`quarantine.py`: one writer thread, `queue.py`: one job
+at a time). Only the newest segment is appended to, and only by the process that began it: after a start a new one is
+begun, so that nothing is ever appended behind damage. What is not whole when the log is opened is moved aside to
+`<number>.torn` for a person to look at, and the segment keeps its whole records; where the disk has no room for that,
+it stays as it is, and whoever reads it passes over the damage. All methods raise OSError; after one nothing of that
+call is kept.
 """
 
 import contextlib
