@@ -81,7 +81,7 @@ class TenantQueue:
         self._jobs: deque[_Job] = deque()
         self._busy = False
         self._appending = 0
-        self._failing = False
+        self._failing: set[bool] = set()
         self._closed = False
 
     @property
@@ -135,7 +135,6 @@ class TenantQueue:
             return
 
         def ended(report: _Report) -> None:
-            self._taken = report.effect.taken or ()
             taken(self._taken if report.error is None else report.error)
 
         self._submit(_Job(lambda spool, effect: spool.take(max_samples, max_bytes, effect), ended))
@@ -220,7 +219,7 @@ class TenantQueue:
         self._oldest_ms = report.oldest_ms
         if effect.taken is not None:
             self._taken = effect.taken
-        self._say(report.error)
+        self._say(report.error, appends=bool(job.calls))
         self._next()
         _guarded(job.ended, report)
         for reason, samples in effect.dropped_samples.items():
@@ -233,11 +232,13 @@ class TenantQueue:
         for call in calls:
             _guarded(call.done, None if call.durable else call.error or report.error)
 
-    def _say(self, error: StorageError | None) -> None:
-        """Log that the disk failed, once, until it works again."""
-        if error is not None and not self._failing:
+    def _say(self, error: StorageError | None, *, appends: bool) -> None:
+        """Log that the disk failed, once, until it works again; a full one may be read, and is not written."""
+        if error is None:
+            self._failing.discard(appends)
+        elif appends not in self._failing:
+            self._failing.add(appends)
             _log.error("queue failed", tenant=self.tenant, error=str(error))
-        self._failing = error is not None
 
     # -- in a writer thread --------------------------------------------------------------------------------------------
 

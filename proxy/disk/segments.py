@@ -20,7 +20,7 @@ from typing import Final
 import structlog
 
 from proxy.core.cursor import Position, points_into
-from proxy.core.frames import START, RecordError, Scan, frame, scan
+from proxy.core.frames import START, RecordError, Scan, scan
 from proxy.disk import durable
 
 _log: Final = structlog.get_logger()
@@ -226,19 +226,21 @@ class SegmentLog:
             offset = 0
         rest = data[offset:]
         found = scan(rest)
-        whole: list[bytes] = []
-        unread: list[bytes] = []
-        for _, payload in found.records:
+        whole: list[slice] = []
+        unread: list[slice] = []
+        for (begin, payload), end in zip(found.records, found.ends, strict=True):
             try:
                 take(seq, payload)
             except RecordError as error:
                 _log.warning("record not readable", path=str(path), error=str(error))
-                unread.append(frame(payload))
+                unread.append(slice(begin, end))
             else:
-                whole.append(frame(payload))
-        damaged = found.damaged(rest) + b"".join(unread)
-        if damaged and not self._put_right(seq, data[:offset] + b"".join(whole), damaged) and not whole:
-            return
+                whole.append(slice(begin, end))
+        damaged = found.damaged(rest) + b"".join([rest[span] for span in unread])
+        if damaged:
+            right = data[:offset] + b"".join([rest[span] for span in whole])
+            if not self._put_right(seq, right, damaged) and not whole:
+                return
         if whole:
             self._sizes[seq] = path.stat().st_size
             self.begin = offset or self.begin

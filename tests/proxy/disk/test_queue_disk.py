@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from structlog.testing import capture_logs
 
 from proxy.core.errors import StorageError
 from proxy.core.retention import QueueKeep
@@ -237,6 +238,26 @@ async def test_who_shares_a_write_shares_its_failure(tmp_path: Path, monkeypatch
     errors = await asyncio.gather(*(stock.try_append([record(number)]) for number in range(5)))
     assert [type(error) for error in errors] == [StorageError] * 5
     assert (stock.queue.idle, segments(stock.files)) == (True, [])
+    await stock.close()
+
+
+async def test_a_full_disk_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that takes nothing is logged when it begins, and again only after it took something meanwhile."""
+    stock = await Stock(tmp_path / "queue").open()
+    await stock.append(*(record(number) for number in range(9)))
+
+    def fail(_fd: int, _data: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with capture_logs() as logs:
+        for _ in (1, 2):
+            with monkeypatch.context() as patch:
+                patch.setattr(os, "write", fail)
+                for _ in range(3):
+                    assert await stock.try_append([record(9)]) is not None
+                    assert await stock.take(1) == [0]
+            await stock.append(record(10))
+    assert [log["event"] for log in logs] == ["queue failed"] * 2
     await stock.close()
 
 
