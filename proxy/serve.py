@@ -13,6 +13,7 @@ import os
 import resource
 import signal
 import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -129,10 +130,13 @@ async def _serve(path: Path) -> int:
         _log.info("listening", address=_shown(listener), tenants=len(proxy.settings.tenants))
         await server.serve(sockets=[listener])
         await signals.settled()
-        return 0
     finally:
         await proxy.stop()
         _log.info("stopped")
+    # Not by returning: libuv waits for its threads, and a name server that hangs would hold the process for minutes.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 class _Signals:

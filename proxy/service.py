@@ -34,13 +34,13 @@ from proxy.core.had import Incomplete
 from proxy.core.intake import Intake
 from proxy.core.metadata import Metadata
 from proxy.core.owners import OwnersQuery, OwnerView, owners_at
-from proxy.core.record import QuarantineRecord
 from proxy.core.senders import Sender, Senders
 from proxy.core.series_cache import CacheBudget
 from proxy.core.sorter import Limits
 from proxy.core.times import parse_time
 from proxy.disk.kept import Kept
 from proxy.gate import Gate
+from proxy.holding import hold_back
 from proxy.ingest import RequestLimits
 from proxy.lanes.delivery import Delivery, outcomes
 from proxy.metrics import Gauges, ProxyMetrics
@@ -168,7 +168,7 @@ class Proxy:
         try:
             await self._hand_out(taken.metadata)
             if taken.held:
-                await self._hold(taken, sender)
+                await hold_back(self._quarantine, taken.held, sender)
         except StorageError as error:
             failed = error
         finally:
@@ -195,19 +195,6 @@ class Proxy:
                 await asyncio.sleep(0)
             self._delivery.send(parts, 0)
         metadata.clear()
-
-    async def _hold(self, taken: Taken, sender: Sender) -> None:
-        trust = "namespace_label" if sender.trust.namespace_label else ""
-        received_ms = now_ms()
-        records = [
-            QuarantineRecord(received_ms, sender.name, trust, held.reason, held.time_ms, held.samples, held.entry)
-            for held in taken.held
-        ]
-        try:
-            await self._quarantine.append(records)
-        except StorageError:
-            self._quarantine.dropped["handed_back"] += sum(held.samples for held in taken.held)
-            raise
 
     # -- what the other routes ask ------------------------------------------------------------------------------------
 

@@ -44,7 +44,7 @@ class Quarantine:
     quarantined + recovered = released + dropped + waiting, for those quarantined whose append has returned.
     """
 
-    def __init__(self, log: QuarantineLog) -> None:
+    def __init__(self, log: QuarantineLog, writer: ThreadPoolExecutor) -> None:
         self.dropped: Counter[str] = Counter()
         self.released = 0
         self.waiting: Counter[str] = log.waiting()
@@ -54,14 +54,17 @@ class Quarantine:
         self._committer: asyncio.Task[None] | None = None
         self._closing = False  # nothing more is appended
         self._closed = False
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix="quarantine")
+        self._writer = writer
 
     @classmethod
     async def open(cls, folder: Path, keep: Keep, clock: Callable[[], int]) -> Self:
         """The quarantine in `folder`; `clock` tells milliseconds since the epoch. Raises StorageError."""
+        writer = ThreadPoolExecutor(1, thread_name_prefix="quarantine")
+        opening = asyncio.get_running_loop().run_in_executor(writer, QuarantineLog, folder, keep, clock)
         try:
-            return cls(await asyncio.to_thread(QuarantineLog, folder, keep, clock))
+            return cls(await opening, writer)
         except OSError as error:
+            writer.shutdown()
             raise StorageError(f"storage: the quarantine cannot be opened: {error}") from error
 
     @property

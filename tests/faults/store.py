@@ -72,7 +72,7 @@ class Store:
 
     def samples(self) -> dict[Key, bytes]:
         """Everything that is there, in the order in which it came."""
-        return {key: kept.bits for key, kept in list(self.kept.items())}
+        return {key: kept.bits for key, kept in self.kept.copy().items()}
 
     def _reason(self, series: Series, sample: tuple[int, bytes], newest: tuple[int, bytes] | None) -> str:
         if self.refuses(dict(series)):
