@@ -248,6 +248,7 @@ class Proxy:
         while True:
             await asyncio.sleep(TRIM_SECONDS)
             self._metadata.expire(_steady_ms())
+            self._delivery.expire()
             try:
                 await self._kept.trim()
             except StorageError as error:

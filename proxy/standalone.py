@@ -13,7 +13,6 @@ from dataclasses import replace
 from config.settings import Settings
 from ownership import Fleet
 from proxy.clock import now_ms
-from proxy.core.carrying import Item
 from proxy.core.errors import StorageError
 from proxy.core.pieces import fitting
 from proxy.core.record import QueueRecord
@@ -21,7 +20,7 @@ from proxy.core.tenancy import Tenancy, Unowned
 from proxy.core.wire import Part
 from proxy.disk.kept import Kept
 from proxy.disk.queues import Queues
-from proxy.lanes.group import GROUP_BYTES, GROUP_SAMPLES, record_of
+from proxy.lanes.group import GROUP_BYTES, GROUP_SAMPLES, item_of, record_of
 from proxy.replay import Replayer
 from proxy.storeroom import Storeroom
 
@@ -54,8 +53,8 @@ async def _queue(queues: Queues, parts: Sequence[Part]) -> set[str]:
     now = now_ms()
     for part in parts:
         for each in fitting(part, GROUP_BYTES, GROUP_SAMPLES):
-            item = Item(each.body, each.samples, each.made, each.exemplars)
-            records.setdefault(each.tenant, []).append(record_of(each, [item], now, attempted=False))
+            record = record_of(each, [item_of(each)], now, attempted=False)
+            records.setdefault(each.tenant, []).append(record)
     ended = {tenant_id: _appended(queues, tenant_id, some) for tenant_id, some in records.items()}
     return {tenant_id for tenant_id, error in ended.items() if await error is not None}
 

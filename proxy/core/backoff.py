@@ -27,29 +27,23 @@ class Pace:
 
 
 _FAULT: Final = Pace(0.2, 10.0)
-_BY_HAND: Final = Pace(30.0, 300.0, 30.0)
+_TO_BE_MENDED: Final = Pace(30.0, 300.0, 30.0)
 _PACE_OF_REASON: Final = {
     THROTTLED: Pace(1.0, 30.0),
-    "upstream_401": _BY_HAND,
-    "upstream_403": _BY_HAND,
-    **{f"upstream_{status}": _BY_HAND for status in range(300, 400)},
+    "upstream_401": _TO_BE_MENDED,
+    "upstream_403": _TO_BE_MENDED,
+    **{f"upstream_{status}": _TO_BE_MENDED for status in range(300, 400)},
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Backoff:
-    """The waits of one lane."""
+def wait_seconds(outcome: Retryable, failures: int, dice: float) -> float:
+    """Seconds until the next attempt, after `failures` in a row (from 1); `dice` is random, from 0 to below 1.
 
-    retry_after_seconds: float = RETRY_AFTER_SECONDS
-
-    def wait(self, outcome: Retryable, failures: int, dice: float) -> float:
-        """Seconds until the next attempt, after `failures` in a row (from 1); `dice` is random, from 0 to below 1.
-
-        The upstream's `Retry-After` counts where it is longer than our own wait, up to `retry_after_seconds`.
-        """
-        pace = _PACE_OF_REASON.get(outcome.reason, _FAULT)
-        doublings = min(max(failures, 1) - 1, _DOUBLINGS)
-        own = min(pace.first_seconds * 2.0**doublings, pace.longest_seconds)
-        jittered = own * (1 + _JITTER * (2 * dice - 1))
-        asked = min(outcome.retry_after_seconds or 0.0, self.retry_after_seconds)
-        return max(jittered, pace.least_seconds, asked)
+    The upstream's `Retry-After` counts where it is longer than our own wait, up to RETRY_AFTER_SECONDS.
+    """
+    pace = _PACE_OF_REASON.get(outcome.reason, _FAULT)
+    doublings = min(max(failures, 1) - 1, _DOUBLINGS)
+    own = min(pace.first_seconds * 2.0**doublings, pace.longest_seconds)
+    jittered = own * (1 + _JITTER * (2 * dice - 1))
+    asked = min(outcome.retry_after_seconds or 0.0, RETRY_AFTER_SECONDS)
+    return max(jittered, pace.least_seconds, asked)

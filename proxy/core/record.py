@@ -9,9 +9,7 @@ from typing import Final, Self
 
 from proxy.core import codec
 from proxy.core.errors import RequestError
-from proxy.core.frames import START, RecordError, Scan, frame, scan
-
-__all__ = ["START", "QuarantineRecord", "QueueRecord", "RecordError", "Scan", "frame", "scan"]
+from proxy.core.frames import RecordError
 
 _VERSION: Final = 1
 _FIXED: Final = struct.Struct(">BqqI")  # version, received_ms, sample_ms, samples

@@ -67,21 +67,6 @@ class Replayed:
     parts: tuple[Part, ...]
     verdicts: tuple[Verdict, ...]
 
-    @property
-    def released(self) -> int:
-        """Samples that leave the quarantine for their tenants."""
-        return sum(verdict.released for verdict in self.verdicts)
-
-    @property
-    def dropped(self) -> Counter[str]:
-        """Samples that leave it for nobody, by reason."""
-        return sum((Counter(dict(verdict.dropped)) for verdict in self.verdicts), Counter())
-
-    @property
-    def kept(self) -> tuple[QuarantineRecord, ...]:
-        """What waits on."""
-        return tuple(kept for verdict in self.verdicts for kept in verdict.kept)
-
 
 @dataclass(frozen=True, slots=True)
 class _Way:
@@ -114,11 +99,6 @@ class _Inbound(NamedTuple):
 
 
 _Pieces = dict[tuple[str, tuple[str, str]], list[Piece]]
-
-
-def replay(records: Sequence[QuarantineRecord], tenancy: Tenancy, fleet: Fleet) -> Replayed:
-    """What becomes of records, given in order of arrival."""
-    return Replay(tenancy, fleet).take(records)
 
 
 class Replay:

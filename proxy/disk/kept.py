@@ -9,10 +9,10 @@ from config.settings import Settings
 from proxy.clock import now_ms
 from proxy.core.books import Books
 from proxy.core.errors import StorageError
-from proxy.core.retention import Keep
+from proxy.core.retention import Keep, QueueKeep
 from proxy.disk.data_dir import DataDir
 from proxy.disk.quarantine import Quarantine
-from proxy.disk.queues import QueueKeep, Queues
+from proxy.disk.queues import Queues
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,6 +95,11 @@ class TenantQueue:
         return len(self._taken)
 
     @property
+    def expired(self) -> bool:
+        """Whether all that is under way has become too old to be kept."""
+        return bool(self._taken) and self._taken[-1].received_ms < self._terms.oldest_ms
+
+    @property
     def idle(self) -> bool:
         """Whether nothing waits, and nothing is being appended."""
         return not self.records and not self._appending

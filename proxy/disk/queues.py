@@ -19,8 +19,6 @@ from proxy.core.retention import QueueKeep
 from proxy.disk.queue import OnDrop, TenantQueue
 from proxy.disk.terms import Terms
 
-__all__ = ["QueueKeep", "Queues"]
-
 _log: Final = structlog.get_logger()
 
 _WRITERS: Final = 4

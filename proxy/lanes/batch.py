@@ -8,7 +8,7 @@ from proxy.core.outcome import Outcome
 from proxy.core.wire import Part
 
 
-class Trouble(NamedTuple):
+class Undelivered(NamedTuple):
     """A part that was not delivered."""
 
     tenant: str
@@ -34,7 +34,7 @@ class Batch:
 
     def __init__(self, loop: Futures, parts: int, attempt: int = 0) -> None:
         self.attempt = attempt
-        self.troubles: list[Trouble] = []
+        self.troubles: list[Undelivered] = []
         self._open = parts
         self._done: asyncio.Future[None] = loop.create_future()
         if not parts:
@@ -61,5 +61,5 @@ class Batch:
 
     def settle(self, tenant: str, part: Part, outcome: Outcome) -> None:
         """One part ended otherwise."""
-        self.troubles.append(Trouble(tenant, part, outcome))
+        self.troubles.append(Undelivered(tenant, part, outcome))
         self.delivered()

@@ -122,6 +122,11 @@ class Delivery:
         lane = self._lanes.get(tenant_id)
         return (0, 0) if lane is None else lane.give_up()
 
+    def expire(self) -> None:
+        """Drop what lanes that send nothing have in hand of their queues and has become too old."""
+        for lane in self._lanes.values():
+            lane.expire()
+
     def reconfigure(self, configured: Configured) -> None:
         """Go on with another configuration; connections of endpoints that are the same stay."""
         before, self._ways = self._ways, _Ways(configured)

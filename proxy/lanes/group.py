@@ -1,7 +1,7 @@
 """Parts of one tenant that go out in one request."""
 
 from collections.abc import Hashable
-from typing import Final
+from typing import Final, Protocol
 
 from proxy.core.carrying import Item
 from proxy.core.record import QueueRecord
@@ -67,7 +67,12 @@ class Group:
 
     def items(self) -> list[Item]:
         """Each part as what the upstream may be asked to take by itself."""
-        return [Item(part.body, part.samples, part.made, part.exemplars) for part in self.parts]
+        return [item_of(part) for part in self.parts]
+
+
+def item_of(part: Part) -> Item:
+    """A part as what the upstream may be asked to take."""
+    return Item(part.body, part.samples, part.made, part.exemplars)
 
 
 def record_of(part: Part, items: list[Item], received_ms: int, *, attempted: bool) -> QueueRecord:
@@ -83,3 +88,19 @@ def record_of(part: Part, items: list[Item], received_ms: int, *, attempted: boo
         attempted=attempted,
         replay=part.replay,
     )
+
+
+class Hand(Protocol):
+    """The lane, as its trouble sees it."""
+
+    def let_go(self) -> list[Group]:
+        """The groups that wait in memory, which are not the lane's any more."""
+        ...
+
+    def recovered(self) -> None:
+        """The trouble is over."""
+        ...
+
+    def rested(self) -> None:
+        """Something ended that closing may have waited for."""
+        ...

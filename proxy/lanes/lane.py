@@ -19,6 +19,7 @@ from typing import Final
 
 from proxy.core.outcome import DELIVERED, Outcome, Refusal, Refused, Retryable, is_too_old
 from proxy.core.wire import Part
+from proxy.disk.contents import BY_HAND
 from proxy.lanes.group import Group, lot_of
 from proxy.lanes.outlet import Means, Outlet
 from proxy.lanes.pacer import Pacer
@@ -146,7 +147,12 @@ class Lane:
 
     def give_up(self) -> tuple[int, int]:
         """Drop by hand what is in hand of the queue, unless it is in flight just now: records and samples."""
-        return (0, 0) if self._trouble is None else self._trouble.give_up()
+        return (0, 0) if self._trouble is None else self._trouble.give_up(BY_HAND)
+
+    def expire(self) -> None:
+        """Drop what is in hand of the queue and has become too old."""
+        if self._trouble is not None:
+            self._trouble.expire()
 
     # -- the end -------------------------------------------------------------------------------------------------------
 

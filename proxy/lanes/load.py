@@ -9,7 +9,6 @@ from proxy.core.carrying import Carrying, Settled
 from proxy.core.outcome import Refused, Retryable
 from proxy.core.record import QueueRecord
 from proxy.core.wire import Part
-from proxy.disk.contents import BY_HAND
 
 
 class Standing(enum.Enum):
@@ -62,11 +61,11 @@ class Load:
             if self.parts and not self.left[piece.item]:
                 self._tell(piece.item)
 
-    def give_up(self, tenant: TenantBooks, books: Books) -> int:
-        """Count what has not ended as dropped by hand; its samples. Only of what is in the queue."""
+    def give_up(self, reason: str, tenant: TenantBooks, books: Books) -> int:
+        """Count what has not ended as dropped; its samples. Only of what is in the queue."""
         rest = self.carrying.rest()
         samples = sum(item.samples for item in rest)
-        tenant.drop_queued(BY_HAND, samples)
+        tenant.drop_queued(reason, samples)
         books.exemplars["dropped"] += sum(item.exemplars for item in rest)
         return samples
 

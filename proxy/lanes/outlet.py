@@ -40,6 +40,11 @@ class Queue(Protocol):
         """Records that are under way."""
         ...
 
+    @property
+    def expired(self) -> bool:
+        """Whether all that is under way has become too old to be kept."""
+        ...
+
     def done(self) -> None:
         """What was taken has been settled."""
         ...

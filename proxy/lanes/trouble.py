@@ -17,17 +17,17 @@ To stop, `close`: no request goes out any more, a load whose senders wait is par
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 
-from proxy.core.backoff import Backoff
+from proxy.core.backoff import wait_seconds
 from proxy.core.carrying import UNBOUNDED, Carrying, Item
 from proxy.core.errors import StorageError
 from proxy.core.outcome import Outcome, Retryable, is_too_old
 from proxy.core.record import QueueRecord
 from proxy.core.wire import Part
-from proxy.lanes.group import GROUP_SAMPLES, Group, record_of
+from proxy.lanes.group import GROUP_SAMPLES, Group, Hand, item_of, record_of
 from proxy.lanes.load import Append, Load, Standing
 from proxy.lanes.outlet import Means, Outlet
 
@@ -42,24 +42,10 @@ MERGED_BYTES: Final = 1 << 20
 APPENDING_BYTES: Final = 32 << 20
 """What may wait for the disk: one that hangs must not gather in memory what senders send again and again."""
 
-_BACKOFF: Final = Backoff()
+TOO_OLD: Final = "queue_age"
+"""Why what the queue held for too long is dropped."""
+
 _STORAGE: Final = Retryable("storage")
-
-
-class Hand(Protocol):
-    """The lane, as its trouble sees it."""
-
-    def let_go(self) -> list[Group]:
-        """The groups that wait in memory, which are not the lane's any more."""
-        ...
-
-    def recovered(self) -> None:
-        """The trouble is over."""
-        ...
-
-    def rested(self) -> None:
-        """Something ended that closing may have waited for."""
-        ...
 
 
 class Trouble:
@@ -115,8 +101,8 @@ class Trouble:
         elif self._appending_bytes > APPENDING_BYTES:
             part.batch.settle(part.tenant, part, _STORAGE)
         else:
-            item = Item(part.body, part.samples, part.made, part.exemplars)
-            self._append(Append([record_of(part, [item], self._means.now_ms(), attempted=False)], [part], None))
+            record = record_of(part, [item_of(part)], self._means.now_ms(), attempted=False)
+            self._append(Append([record], [part], None))
 
     def hurry(self) -> None:
         """The upstream is another one: go on, and do not wait any longer."""
@@ -125,16 +111,23 @@ class Trouble:
         self._pause = None
         self.go_on()
 
-    def give_up(self) -> tuple[int, int]:
-        """Drop by hand what is tried again and again, unless it is in flight: records and samples."""
+    def give_up(self, reason: str) -> tuple[int, int]:
+        """Drop what is tried again and again, unless it is in flight: records and samples."""
         load = self._load
         if load is None or load.standing is not Standing.QUEUED or self._road.busy:
             return 0, 0
         self._load = None
         records = self._queue.taken
-        samples = load.give_up(self._outlet.books, self._means.books)
+        samples = load.give_up(reason, self._outlet.books, self._means.books)
         self._queue.done()
         return records, samples
+
+    def expire(self) -> None:
+        """Drop what is tried again and again if it has become too old, as the queue does with what is behind it."""
+        if self._queue.expired:
+            records, samples = self.give_up(TOO_OLD)
+            if records:
+                _log.warning("queue dropped samples", tenant=self._road.tenant, reason=TOO_OLD, samples=samples)
 
     def close(self) -> None:
         """Send nothing any more, until `hurry`; what senders wait for is parked."""
@@ -150,6 +143,7 @@ class Trouble:
             return
         if self._road.busy or self._pause is not None or self._taking:
             return
+        self.expire()
         load = self._load
         if load is None:
             self._next()
@@ -221,7 +215,7 @@ class Trouble:
                 self.go_on()
 
         self._queue.unload()
-        self._means.timers.call_later(_BACKOFF.wait(outcome, max(self._failures, 1), self._means.dice()), over)
+        self._means.timers.call_later(wait_seconds(outcome, self._failures, self._means.dice()), over)
 
     # -- parking -------------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from proxy.core.record import QuarantineRecord, scan
+from proxy.core.frames import scan
+from proxy.core.record import QuarantineRecord
 from tests.peers.processes import PeerError, Process, Program, answers, wait_until
 from tests.peers.push import Entry, push
 from tests.peers.web import Answer, Call, fetch

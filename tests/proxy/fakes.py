@@ -116,6 +116,7 @@ class FakeQueue(Queue):
         self.held: list[QueueRecord] = []
         self.error: StorageError | None = None
         self.slow = False
+        self.oldest_ms = 0
         self._taken = 0
         self._loop = loop
         self._waiting: list[tuple[Sequence[QueueRecord], Callable[[StorageError | None], None], bool]] = []
@@ -127,6 +128,10 @@ class FakeQueue(Queue):
     @property
     def taken(self) -> int:
         return self._taken
+
+    @property
+    def expired(self) -> bool:
+        return self._taken > 0 and self.held[self._taken - 1].received_ms < self.oldest_ms
 
     def append(
         self, records: Sequence[QueueRecord], done: Callable[[StorageError | None], None], *, taken: bool = False

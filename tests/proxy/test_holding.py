@@ -14,7 +14,7 @@ from tests.proxy.running import config_of, running, tenant
 
 
 async def test_a_disk_that_hangs_holds_no_sender(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What must be held back and does not come to the disk in time makes its sender send again; the books stay right."""
+    """What must be held back and does not come to the disk in time is sent again; the books stay right."""
     monkeypatch.setattr(holding, "ANSWER_SECONDS", 0.1)
     hung = threading.Event()
     synced = os.fdatasync

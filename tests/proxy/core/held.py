@@ -1,13 +1,14 @@
 """Samples held back by an intake at work, as the quarantine keeps them, and what a replay makes of them."""
 
-from collections.abc import Hashable, Iterable
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
 
 from ownership import Fleet
 from proxy.core.gathering import Held
 from proxy.core.labels import LabelSet
 from proxy.core.record import QuarantineRecord
-from proxy.core.replay import Replayed, replay
+from proxy.core.replay import Replay, Replayed
 from proxy.core.tenancy import Tenancy, Trust
 from proxy.core.wire import Part
 from tests.proxy.core.scene import T0, Scene, Series, labels_of, points_of, read_series
@@ -23,6 +24,31 @@ class Got(NamedTuple):
     labels: LabelSet
     at: float
     value: float | str
+
+
+class Done(Replayed):
+    """What a replay came to, in sums over its verdicts."""
+
+    @property
+    def released(self) -> int:
+        """Samples that leave the quarantine for their tenants."""
+        return sum(verdict.released for verdict in self.verdicts)
+
+    @property
+    def dropped(self) -> Counter[str]:
+        """Samples that leave it for nobody, by reason."""
+        return sum((Counter(dict(verdict.dropped)) for verdict in self.verdicts), Counter())
+
+    @property
+    def kept(self) -> tuple[QuarantineRecord, ...]:
+        """What waits on."""
+        return tuple(kept for verdict in self.verdicts for kept in verdict.kept)
+
+
+def replay(records: Sequence[QuarantineRecord], tenancy: Tenancy, fleet: Fleet) -> Done:
+    """What becomes of records, given in order of arrival, in a replay of their own."""
+    done = Replay(tenancy, fleet).take(records)
+    return Done(done.parts, done.verdicts)
 
 
 def records_of(held: Iterable[Held], trust: Trust = Trust()) -> list[QuarantineRecord]:  # noqa: B008 - frozen
@@ -53,7 +79,7 @@ def got_of(parts: Iterable[Part]) -> list[Got]:
     return out
 
 
-def replayed(records: list[QuarantineRecord], tenancy: Tenancy, fleet: Fleet) -> tuple[Replayed, list[Got]]:
+def replayed(records: list[QuarantineRecord], tenancy: Tenancy, fleet: Fleet) -> tuple[Done, list[Got]]:
     """A replay, of which every sample that it was given is found again once."""
     done = replay(records, tenancy, fleet)
     assert [verdict.record for verdict in done.verdicts] == records

@@ -6,7 +6,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from proxy.core import codec
-from proxy.core.record import MAX_ENTRIES_BYTES, QuarantineRecord, QueueRecord, RecordError, queued_size
+from proxy.core.frames import RecordError
+from proxy.core.record import MAX_ENTRIES_BYTES, QuarantineRecord, QueueRecord, queued_size
 
 RECORDS = st.builds(
     QuarantineRecord,

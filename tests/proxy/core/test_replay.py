@@ -4,10 +4,10 @@ import pytest
 
 from ownership import Fleet
 from proxy.core.record import QuarantineRecord
-from proxy.core.replay import Replay, replay
+from proxy.core.replay import Replay
 from proxy.core.tenancy import DynamicTenants, Tenancy, Trust
 from proxy.core.timeseries import framed
-from tests.proxy.core.held import got_of, held_back, replayed
+from tests.proxy.core.held import got_of, held_back, replay, replayed
 from tests.proxy.core.relabel_rows import Written
 from tests.proxy.core.routing import DROP_ALL, HISTORY, eventful_fleet, tenancy_of
 from tests.proxy.core.scene import (
@@ -144,8 +144,8 @@ def test_copies_apart() -> None:
     series = [Series(util(), (5, 1)), Series(util(pod="x"), (5, 1)), Series(util(), (5, 1))]
     records = held_back(tenancy_of(), *series)
     going = Replay(tenancy_of(), OWNED)
-    taken = [going.take([record]) for record in records]
-    assert [(each.released, len(each.kept)) for each in taken] == [(1, 0), (0, 1), (1, 0)]
+    verdicts = [verdict for record in records for verdict in going.take([record]).verdicts]
+    assert [(each.released, len(each.kept)) for each in verdicts] == [(1, 0), (0, 1), (1, 0)]
 
 
 def test_rules_that_make_two_series_one() -> None:
@@ -220,7 +220,7 @@ def test_tenants_who_had_it() -> None:
     going = Replay(tenancy_of("joined"), eventful_fleet(), {"joined"}, {records[0]: {"joined"}})
     done = going.take(records)
     assert [each.tenant for each in got_of(done.parts)] == ["ml"]
-    assert (done.released, done.kept) == (1, ())
+    assert [(each.released, each.kept) for each in done.verdicts] == [(1, ())]
 
 
 def test_rules_see_what_they_see_in_traffic() -> None:

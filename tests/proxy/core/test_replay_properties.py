@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 from ownership import Fleet, device_key
 from proxy.core.books import QUARANTINED
 from proxy.core.labels import LabelSet
-from proxy.core.replay import replay
 from proxy.core.route import decide
 from proxy.core.tenancy import Tenancy, Trust, Unowned
 from proxy.core.waiting import Span, answered
-from tests.proxy.core.held import Got, got_of, records_of, replayed
+from tests.proxy.core.held import Got, got_of, records_of, replay, replayed
 from tests.proxy.core.ledger import Sample, World
 from tests.proxy.core.scene import HISTORY, MAX_AGE, Document, Scene, Series, load, ms, points_of, read_series
 from tests.proxy.core.worlds import COPIES, DEVICES, DOCUMENTS, FEW_TIMES, LAST, TIMES, Request, requests, tenancies

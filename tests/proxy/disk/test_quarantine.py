@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from proxy.core.errors import StorageError
-from proxy.core.record import QuarantineRecord, RecordError, frame, scan
+from proxy.core.frames import RecordError, frame, scan
+from proxy.core.record import QuarantineRecord
 from proxy.core.retention import Keep
 from proxy.disk.quarantine import Quarantine
 

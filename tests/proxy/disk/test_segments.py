@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from proxy.core.cursor import Position
-from proxy.core.record import RecordError, frame
+from proxy.core.frames import RecordError, frame
 from proxy.disk import durable
 from proxy.disk.segments import Rest, SegmentLog
 

@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from proxy.core.outcome import Retryable
-from proxy.lanes.batch import Batch, Trouble
+from proxy.lanes.batch import Batch, Undelivered
 from tests.proxy.fakes import part_of
 
 
@@ -17,7 +17,7 @@ async def test_waits_for_the_last_part() -> None:
     part = part_of(batch, [], 1)
     batch.settle("team-ml", part, Retryable("x"))
     await waiting
-    assert batch.troubles == [Trouble("team-ml", part, Retryable("x"))]
+    assert batch.troubles == [Undelivered("team-ml", part, Retryable("x"))]
 
 
 async def test_tells_when_it_is_settled() -> None:

@@ -1,5 +1,6 @@
 """A lane whose upstream is in trouble: what is queued, what is tried again and when, what its senders are told."""
 
+import dataclasses
 from collections.abc import Callable
 
 import pytest
@@ -10,7 +11,7 @@ from proxy.core.outcome import Refused, Reply, Retryable
 from proxy.lanes.batch import Batch
 from proxy.lanes.trouble import APPENDING_BYTES, MERGED_BYTES, PROBE_BYTES
 from tests.proxy.core.messages import blob, block, sample
-from tests.proxy.fakes import Bench, FakeUpstream, part_of
+from tests.proxy.fakes import NOW_MS, Bench, FakeUpstream, part_of
 
 OK = Reply(204)
 DOWN = Reply(503)
@@ -310,6 +311,35 @@ def test_a_tiny_burst_limit_passes_in_pieces() -> None:
         bench.loop.advance(40)
     assert b"".join(arrived) == b"".join(map(_entry, names))
     assert (bench.books.delivered, bench.books.queued) == (23, 0)
+
+
+def test_what_is_tried_again_and_again_becomes_too_old() -> None:
+    """A request that never passes is dropped when it is too old, as all that is queued; what is behind it goes on."""
+    bench, _ = _failed(b"1")
+    bench.put(b"2")
+    bench.loop.run()
+    for _ in range(5):
+        bench.loop.advance(A_WHILE)
+        bench.reply(DOWN)
+    bench.queue.held[1] = dataclasses.replace(bench.queue.held[1], received_ms=NOW_MS + 1)
+    bench.queue.oldest_ms = NOW_MS + 1
+    bench.loop.advance(A_WHILE)
+    assert bench.upstream.posts[-1] == b"2"
+    bench.reply()
+    assert (bench.books.dropped, bench.books.delivered, bench.books.imbalance()) == ({"queue_age": 1}, 1, 0)
+
+
+def test_a_halted_lane_forgets_what_is_too_old() -> None:
+    """What a tenant without an endpoint has in hand of its queue becomes too old too."""
+    bench, _ = _failed(b"1")
+    bench.loop.advance(A_WHILE)
+    bench.reply(DOWN)
+    bench.lane.halt()
+    bench.lane.expire()
+    assert bench.queue.records == 1
+    bench.queue.oldest_ms = NOW_MS + 1
+    bench.lane.expire()
+    assert (bench.queue.records, bench.books.dropped, bench.books.queued) == (0, {"queue_age": 1}, 0)
 
 
 def test_the_queue_of_an_earlier_life_goes_first() -> None:
