@@ -81,7 +81,7 @@ class Proxy:
         self._limits = _request_limits(settings)
         self._intake = Intake(configured.tenancy, self._fleet, self.books, _label_limits(settings), CacheBudget())
         self._metadata = Metadata(self._intake.families, self.books)
-        self._delivery = Delivery(configured, self.books, kept.queues, self._metrics.observe_upstream)
+        self._delivery = Delivery(configured, kept, self._metrics.observe_upstream)
         self._replayer = Replayer(
             kept.quarantine, lambda: (self._intake.tenancy, self._fleet), self._delivery.deliver, self.books
         )

@@ -11,6 +11,7 @@ from proxy.core.books import Books
 from proxy.core.errors import StorageError
 from proxy.core.retention import Keep, QueueKeep
 from proxy.disk.data_dir import DataDir
+from proxy.disk.made_tenants import MadeTenants
 from proxy.disk.quarantine import Quarantine
 from proxy.disk.queues import Queues
 
@@ -22,6 +23,7 @@ class Kept:
     data_dir: DataDir
     quarantine: Quarantine
     queues: Queues
+    made_tenants: MadeTenants
     books: Books
 
     @classmethod
@@ -33,12 +35,13 @@ class Kept:
         try:
             quarantine = await Quarantine.open(folder / "quarantine", _quarantine_keep(settings), now_ms)
             queues = await Queues.open(folder / "queue", _queue_keep(settings), now_ms, _counting(books))
+            made_tenants = _made_tenants(folder)
         except StorageError:
             data_dir.release()
             raise
         for tenant_id, samples in queues.recovered().items():
             books.tenant(tenant_id).recover(samples)
-        return cls(data_dir, quarantine, queues, books)
+        return cls(data_dir, quarantine, queues, made_tenants, books)
 
     def keep(self, settings: Settings) -> None:
         """Other bounds from now on."""
@@ -55,6 +58,13 @@ class Kept:
         await self.queues.close()
         await self.quarantine.close()
         self.data_dir.release()
+
+
+def _made_tenants(folder: Path) -> MadeTenants:
+    try:
+        return MadeTenants(folder)
+    except OSError as error:
+        raise StorageError(f"storage: the tenants made from data cannot be read: {error}") from error
 
 
 def _counting(books: Books) -> Callable[[str, str, int], None]:

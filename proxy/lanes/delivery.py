@@ -13,11 +13,10 @@ from typing import Final
 
 from config.tenants import EndpointConfig
 from proxy.configured import Configured
-from proxy.core.books import Books
 from proxy.core.outcome import Outcome, Refusal, Retryable
 from proxy.core.pieces import fitting
 from proxy.core.wire import Part
-from proxy.disk.queues import Queues
+from proxy.disk.kept import Kept
 from proxy.endpoints import Embedded, Target, make_target
 from proxy.lanes.batch import Batch
 from proxy.lanes.group import GROUP_BYTES, GROUP_SAMPLES
@@ -48,6 +47,15 @@ class _Ways:
         self._targets = configured.targets
         self._declared = {tenant.id: tenant.endpoint for tenant in configured.settings.tenants}
 
+    def declares(self, tenant_id: str) -> bool:
+        """Whether the configuration names the tenant."""
+        return tenant_id in self._declared
+
+    @property
+    def makes_tenants(self) -> bool:
+        """Whether tenants are made from data."""
+        return self._settings.dynamic_tenants is not None
+
     def endpoint(self, tenant_id: str) -> EndpointConfig | None:
         """A declared tenant's endpoint, else that of a tenant made from data; None where there is neither."""
         declared = self._declared.get(tenant_id)
@@ -68,14 +76,12 @@ class _Ways:
 class Delivery:
     """Sends parts through the lanes of their tenants; `start` begins with what their queues hold."""
 
-    def __init__(
-        self, configured: Configured, books: Books, queues: Queues, observe: Callable[[str, str, float], None]
-    ) -> None:
+    def __init__(self, configured: Configured, kept: Kept, observe: Callable[[str, str, float], None]) -> None:
         loop = self._loop = asyncio.get_running_loop()
         self._data_dir = Path(configured.settings.proxy.data_dir)
         self._ways = _Ways(configured)
-        self._books = books
-        self._queues = queues
+        self._books = books = kept.books
+        self._kept = kept
         observer = Observer(observe)
         means = Means(loop, books, random.random, observer.clock, observer.now_ms)
         self._watch = Watch(loop, _patience(configured))
@@ -86,8 +92,8 @@ class Delivery:
 
     def start(self) -> None:
         """Work off what the queues hold of tenants that have an endpoint, though no series of theirs came yet."""
-        for tenant_id, queue in self._queues.all().items():
-            if queue.records and tenant_id not in self._lanes:
+        for tenant_id, queue in self._kept.queues.all().items():
+            if queue.records and tenant_id not in self._lanes and self._goes_on(tenant_id):
                 self._lane(tenant_id)
 
     def send(self, parts: Sequence[Part], attempt: int) -> Batch | None:
@@ -133,9 +139,9 @@ class Delivery:
         self._watch.patience_seconds = _patience(configured)
         self._open_books(configured)
         for tenant_id, lane in self._lanes.items():
-            if self._ways.endpoint(tenant_id) is None:
+            if not self._goes_on(tenant_id):
                 lane.halt()
-            elif before.endpoint(tenant_id) is None:
+            elif lane.halted:
                 lane.resume(*self._way(tenant_id))
             elif before.identity(tenant_id) != self._ways.identity(tenant_id):
                 lane.replace(*self._way(tenant_id))
@@ -157,6 +163,11 @@ class Delivery:
         for lane in lanes:
             lane.close()
 
+    def _goes_on(self, tenant_id: str) -> bool:
+        """Whether what is queued for a tenant is to be sent: not that of one that was declared, and is no more."""
+        declared = self._ways.declares(tenant_id)
+        return declared or (self._ways.makes_tenants and tenant_id in self._kept.made_tenants)
+
     def _open_books(self, configured: Configured) -> None:
         """Let every declared tenant be in the metrics, from 0 on."""
         for tenant in configured.settings.tenants:
@@ -167,7 +178,9 @@ class Delivery:
         if self._ways.endpoint(tenant_id) is None:
             return None
         road = Road(tenant_id, *self._way(tenant_id), self._common.observer)
-        outlet = Outlet(road, self._queues.queue(tenant_id), self._books.tenant(tenant_id))
+        if not self._ways.declares(tenant_id):
+            self._kept.made_tenants.note(tenant_id)
+        outlet = Outlet(road, self._kept.queues.queue(tenant_id), self._books.tenant(tenant_id))
         lane = self._lanes[tenant_id] = Lane(outlet, self._common)
         return lane
 

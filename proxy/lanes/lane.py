@@ -87,6 +87,11 @@ class Lane:
             self._in_trouble().go_on()
 
     @property
+    def halted(self) -> bool:
+        """Whether it takes and sends nothing, until `resume`."""
+        return self._closed
+
+    @property
     def waits_for(self) -> str:
         """Why what is new goes to the queue: how the last request failed; empty where it does not."""
         trouble = self._trouble

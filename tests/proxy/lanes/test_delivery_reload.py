@@ -113,6 +113,22 @@ async def test_a_tenant_made_from_data_gets_what_was_queued_before_a_restart(tmp
             assert store.requests[0].headers["x-scope-orgid"] == "team-a"
 
 
+async def test_what_is_queued_for_a_declared_tenant_waits_for_it(tmp_path: Path) -> None:
+    """A tenant that is declared no more keeps its queue, over a restart too, though tenants are made from data now."""
+    down = Receiver(port=1)
+    async with listening(Receiver()) as store:
+        made = dynamic(tmp_path, store, {})
+        async with running(tmp_path, {**made, "tenants": [tenant("team-b", down)]}) as proxy:
+            assert (await proxy.push(GOOD)).status == 204
+            await reload(proxy, made)
+            assert (await proxy.balanced()).by("samples_queued", "tenant") == {"team-b": 1}
+        async with running(tmp_path, made) as proxy:
+            assert (await proxy.push(of_card())).status == 204
+            found = await proxy.reaches(lambda seen: seen.total("samples_delivered_total") == 1)
+            assert found.by("samples_queued", "tenant") == {"team-b": 1}
+            assert [each.headers["x-scope-orgid"] for each in store.requests] == ["team-a"]
+
+
 async def test_embedded_storage_keeps_what_it_acknowledged(tmp_path: Path) -> None:
     """A 204 means that another reader finds the sample in the tenant's file."""
     config = config_of(tmp_path, [{"id": "t", "endpoint": {"embedded": True}}])
