@@ -28,6 +28,8 @@ SLICE: Final = 2000
 SLICE_BYTES: Final = 1 << 20
 STEP: Final = 100
 """Records decided in one go: some 10 ms."""
+REST_SECONDS: Final = 0.01
+"""Between two of them: live samples do not wait for a replay, which takes the other half of the time at most."""
 
 HAD: Final = 1 << 16
 """Records of which some tenants have had their parts and others not; a round leaves a slice for each paused tenant."""
@@ -134,7 +136,7 @@ class Round:
             replayed = replay.take([record for _, record in some])
             parts += replayed.parts
             judged += zip((place for place, _ in some), replayed.verdicts, strict=True)
-            await asyncio.sleep(0)
+            await asyncio.sleep(REST_SECONDS if at + STEP < len(lot) else 0)
         if self.ended:  # the tenants may be other ones by now
             return
         unsettled = await self._send(parts)

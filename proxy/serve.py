@@ -37,8 +37,9 @@ DRAIN_SECONDS: Final = 25
 """For requests in flight at the end: longer than any of them may take. With what comes after (orders, lanes, queues)
 some forty seconds go by at most: the 60 s of grace in `deploy/` are enough, Kubernetes' own 30 s may not be."""
 
-RESOLVERS: Final = "64"
-"""Threads in which libuv looks names up, 4 unless told otherwise: a name server that hangs holds one for each try."""
+RESOLVERS: Final = "512"
+"""Threads of libuv, 4 unless told otherwise. Half of them may look names up, and a name server that hangs holds one for
+each try, with all its search domains for a minute: so many that dozens of such tenants stop no other."""
 
 LEAVE_SECONDS: Final = 0.5
 """How long it is still served after it has said that it is not ready: what comes on its way is not turned away."""

@@ -264,4 +264,5 @@ class SegmentLog:
     def _clear_temporaries(self) -> None:
         """Remove what a crash within `durable.replace` left; no other name begins with a dot here."""
         for path in self._folder.glob(".*"):
-            durable.remove(path)
+            if not path.is_dir():
+                durable.remove(path)

@@ -15,6 +15,10 @@ SPLITS_PER_MINUTE: Final = 300
 """Requests that splitting refused ones may cost an upstream: a dozen bad series among thousands, each minute."""
 
 
+SPOKEN: Final = "1.0"
+"""The version of remote write that is sent; what is queued of another one waits for the proxy that wrote it."""
+
+
 class Queue(Protocol):
     """The durable queue of one tenant."""
 

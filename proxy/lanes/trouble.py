@@ -27,9 +27,10 @@ from proxy.core.errors import StorageError
 from proxy.core.outcome import Outcome, Retryable, is_too_old
 from proxy.core.record import QueueRecord
 from proxy.core.wire import Part
-from proxy.lanes.group import GROUP_SAMPLES, Group, Hand, item_of, record_of
+from proxy.lanes.group import GROUP_SAMPLES, Group, item_of, record_of
+from proxy.lanes.hand import Hand
 from proxy.lanes.load import Append, Load, Standing
-from proxy.lanes.outlet import Means, Outlet
+from proxy.lanes.outlet import SPOKEN, Means, Outlet
 
 _log: Final = structlog.get_logger()
 
@@ -166,6 +167,12 @@ class Trouble:
             _log.error("queue not read", tenant=self._road.tenant, error=str(records))
             self._failures += 1
             self._wait(Retryable(records.reason))
+            return
+        if records and records[0].version != SPOKEN:
+            self._failures += 1
+            if self._failures == 1:
+                _log.error("queue waits for another version", tenant=self._road.tenant, remote_write=records[0].version)
+            self._wait(Retryable("remote_write_version"))
             return
         if records and not self._closed:
             items = [Item(record.entries, record.samples, record.made, record.exemplars) for record in records]

@@ -329,6 +329,19 @@ def test_what_is_tried_again_and_again_becomes_too_old() -> None:
     assert (bench.books.dropped, bench.books.delivered, bench.books.imbalance()) == ({"queue_age": 1}, 1, 0)
 
 
+def test_what_another_version_has_queued_waits_for_it() -> None:
+    """Records of a remote write that this version does not send are neither sent as what they are not nor dropped."""
+    bench, _ = _failed(b"1")
+    later = Bench()
+    later.queue.held = [dataclasses.replace(bench.queue.held[0], version="2.0")]
+    later.books.recover(1)
+    later.restart()
+    later.put(b"2")
+    later.loop.advance(A_WHILE)
+    assert (later.upstream.posts, later.queue.records, later.lane.waits_for) == ([], 2, "backlog")
+    assert (later.books.queued, later.books.imbalance()) == (2, 0)
+
+
 def test_a_halted_lane_forgets_what_is_too_old() -> None:
     """What a tenant without an endpoint has in hand of its queue becomes too old too."""
     bench, _ = _failed(b"1")
