@@ -1,7 +1,7 @@
 """Parts of one tenant that go out in one request."""
 
 from collections.abc import Hashable
-from typing import Final, Protocol
+from typing import Final
 
 from proxy.core.carrying import Item
 from proxy.core.record import QueueRecord
@@ -88,19 +88,3 @@ def record_of(part: Part, items: list[Item], received_ms: int, *, attempted: boo
         attempted=attempted,
         replay=part.replay,
     )
-
-
-class Hand(Protocol):
-    """The lane, as its trouble sees it."""
-
-    def let_go(self) -> list[Group]:
-        """The groups that wait in memory, which are not the lane's any more."""
-        ...
-
-    def recovered(self) -> None:
-        """The trouble is over."""
-        ...
-
-    def rested(self) -> None:
-        """Something ended that closing may have waited for."""
-        ...
