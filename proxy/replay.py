@@ -21,7 +21,7 @@ import structlog
 
 from ownership import Changes, DeviceKey, Fleet
 from proxy.clock import now_ms
-from proxy.core.books import Books
+from proxy.core.books import BY_HAND, Books
 from proxy.core.pauses import Pauses, pause_seconds
 from proxy.core.record import QuarantineRecord
 from proxy.core.replay import Replay, Verdict
@@ -36,7 +36,6 @@ GATHER_SECONDS: Final = 0.5
 SWEEP_SECONDS: Final = 60.0
 FRUITLESS: Final = 2
 """How often a device that is answered, but not for what waits of it, is tried before it has to wait for a sweep."""
-BY_HAND: Final = "dropped_by_hand"
 
 _log: Final = structlog.get_logger()
 

@@ -17,6 +17,10 @@ REJECTED: Final = "rejected"
 QUARANTINED: Final = "quarantined"
 DUPLICATE: Final = "duplicate"
 
+BY_HAND: Final = "dropped_by_hand"
+TORN: Final = "torn"
+"""Why something is dropped, of a queue or of the quarantine, that was there once and cannot be read any more."""
+
 
 @dataclass(slots=True)
 class TenantBooks:

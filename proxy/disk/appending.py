@@ -40,11 +40,11 @@ class Call:
         try:
             frames = [frame(record.encode()) for record in self.records]
         except RecordError as error:
-            self.error = StorageError(f"storage: a record cannot be written: {error}")
+            self.error = StorageError(f"a record cannot be written: {error}")
             return
         sizes = [len(framed) for framed in frames]
         if keep.full == "refuse" and used_bytes + sum(sizes) > keep.bytes:
-            self.error = QueueFullError(f"queue_full: {used_bytes} bytes wait, {keep.bytes} may; raise queue_bytes")
+            self.error = QueueFullError(f"{used_bytes} bytes wait, {keep.bytes} may; raise queue_bytes")
             return
         first = 1 if self.taken else 0
         behind = first + beyond(sizes[first:], keep.bytes)

@@ -3,15 +3,12 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Self
+from typing import Self
 
+from proxy.core.books import TORN
 from proxy.core.frames import RecordError, frame
 from proxy.core.record import QueueRecord, queued_size
 from proxy.disk.segments import SegmentLog
-
-BY_HAND: Final = "dropped_by_hand"
-TORN: Final = "torn"
-"""Why a record is dropped that was there once, and cannot be read any more."""
 
 
 @dataclass(slots=True)

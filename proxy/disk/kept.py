@@ -64,7 +64,7 @@ def _made_tenants(folder: Path) -> MadeTenants:
     try:
         return MadeTenants(folder)
     except OSError as error:
-        raise StorageError(f"storage: the tenants made from data cannot be read: {error}") from error
+        raise StorageError(f"the tenants made from data cannot be read: {error}") from error
 
 
 def _counting(books: Books) -> Callable[[str, str, int], None]:

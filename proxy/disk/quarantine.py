@@ -65,7 +65,7 @@ class Quarantine:
             return cls(await opening, writer)
         except OSError as error:
             writer.shutdown()
-            raise StorageError(f"storage: the quarantine cannot be opened: {error}") from error
+            raise StorageError(f"the quarantine cannot be opened: {error}") from error
 
     @property
     def torn_bytes(self) -> int:
@@ -81,7 +81,7 @@ class Quarantine:
         if not records:
             return
         if self._closing:
-            raise StorageError("storage: the quarantine is closed")
+            raise StorageError("the quarantine is closed")
         append = (Writing(records), asyncio.get_running_loop().create_future())
         self._appends.append(append)
         self._wake()
@@ -173,11 +173,11 @@ class Quarantine:
     async def _run(self, work: Callable[[], _T]) -> _T:
         """Work in the writer thread, behind what it has to do already."""
         if self._closed:
-            raise StorageError("storage: the quarantine is closed")
+            raise StorageError("the quarantine is closed")
         try:
             return await asyncio.get_running_loop().run_in_executor(self._writer, work)
         except OSError as error:
-            raise StorageError(f"storage: the quarantine: {error}") from error
+            raise StorageError(f"the quarantine: {error}") from error
 
     def _wake(self) -> None:
         if self._committer is None or self._committer.done():
@@ -193,7 +193,7 @@ class Quarantine:
             except Exception as error:  # noqa: BLE001 - the outermost frame of a task: nobody may be left waiting
                 _log.exception("quarantine commit failed")
                 for writing in writings:
-                    writing.error = StorageError(f"storage: the quarantine failed: {error}")
+                    writing.error = StorageError(f"the quarantine failed: {error}")
             for append in group:
                 _settle(*append)
 

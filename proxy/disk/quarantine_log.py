@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 import structlog
 
 from ownership import DeviceKey
+from proxy.core.books import TORN
 from proxy.core.errors import ProxyError, StorageError
 from proxy.core.frames import frame
 from proxy.core.record import QuarantineRecord
@@ -191,7 +192,7 @@ class QuarantineLog:
             _log.error("quarantine not written", error=str(error))
             for writing in ready:
                 if writing.frames:
-                    writing.error = StorageError(f"storage: the quarantine cannot be written: {error}")
+                    writing.error = StorageError(f"the quarantine cannot be written: {error}")
         return effect
 
     def trim(self, effect: Effect) -> None:
@@ -230,7 +231,7 @@ class QuarantineLog:
         missing.subtract(self._contents[seq].samples)
         effect.waiting.subtract(missing)
         if missing.total():
-            effect.dropped["torn"] += missing.total()
+            effect.dropped[TORN] += missing.total()
 
     def _forget(self, seq: int) -> Counter[str]:
         self._gone.pop(seq, None)

@@ -19,10 +19,11 @@ from typing import Final, ParamSpec
 
 import structlog
 
+from proxy.core.books import BY_HAND
 from proxy.core.errors import StorageError
 from proxy.core.record import QueueRecord
 from proxy.disk.appending import Call
-from proxy.disk.contents import BY_HAND, Effect
+from proxy.disk.contents import Effect
 from proxy.disk.spool import Spool
 from proxy.disk.terms import Terms
 
@@ -30,7 +31,7 @@ _log: Final = structlog.get_logger()
 
 P = ParamSpec("P")
 
-_CLOSED: Final = "storage: the queue is closed"
+_CLOSED: Final = "the queue is closed"
 
 OnDrop = Callable[[str, str, int], None]
 """Told what is lost after it was acknowledged: tenant, reason, samples."""
@@ -257,10 +258,10 @@ class TenantQueue:
             if self._spool is not None:
                 job.run(self._spool, report.effect)
         except OSError as error:
-            report.error = StorageError(f"storage: the queue of {self.tenant}: {error}")
+            report.error = StorageError(f"the queue of {self.tenant}: {error}")
         except Exception as error:  # noqa: BLE001 - the outermost frame of a thread: nobody may be left waiting
             _log.exception("queue failed", tenant=self.tenant)
-            report.error = StorageError(f"storage: the queue of {self.tenant} failed: {error}")
+            report.error = StorageError(f"the queue of {self.tenant} failed: {error}")
         if self._spool is not None:
             report.bytes = self._spool.size
             report.oldest_ms = self._spool.oldest_ms

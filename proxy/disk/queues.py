@@ -55,7 +55,7 @@ class Queues:
         if queue is None:
             fault = tenant_id_fault(tenant_id)
             if fault is not None:
-                raise StorageError(f"storage: no queue has this name: {fault}")
+                raise StorageError(f"no queue has this name: {fault}")
             queue = TenantQueue(tenant_id, self._folder / tenant_id, self._terms, self._pool, self._on_drop)
             self._queues[tenant_id] = queue
             if self._closing is not None:
@@ -105,7 +105,7 @@ class Queues:
             await asyncio.gather(*(loop.run_in_executor(self._pool, all_there.wait) for _ in range(_WRITERS)))
         except RuntimeError as error:
             all_there.abort()
-            raise StorageError(f"storage: the queues cannot be written: {error}") from error
+            raise StorageError(f"the queues cannot be written: {error}") from error
 
     async def _recover(self) -> None:
         found = await asyncio.get_running_loop().run_in_executor(self._pool, _tenants, self._folder)
@@ -124,7 +124,7 @@ def _tenants(folder: Path) -> list[str]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise StorageError(f"storage: the queues cannot be opened: {error}") from error
+        raise StorageError(f"the queues cannot be opened: {error}") from error
     found: list[str] = []
     for path in paths:
         if path.is_dir() and tenant_id_fault(path.name) is None:

@@ -15,12 +15,13 @@ from typing import Final
 
 import structlog
 
+from proxy.core.books import BY_HAND, TORN
 from proxy.core.cursor import Position
 from proxy.core.frames import frame
 from proxy.core.record import QueueRecord, queued_size
 from proxy.core.retention import Held, Keep, surplus
 from proxy.disk.appending import Call, runs
-from proxy.disk.contents import BY_HAND, TORN, Contents, Effect, Waiting
+from proxy.disk.contents import Contents, Effect, Waiting
 from proxy.disk.cursor_file import CursorFile
 from proxy.disk.segments import SegmentLog
 from proxy.disk.terms import Terms

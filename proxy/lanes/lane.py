@@ -17,9 +17,9 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
+from proxy.core.books import BY_HAND
 from proxy.core.outcome import DELIVERED, Outcome, Refusal, Refused, Retryable, is_too_old
 from proxy.core.wire import Part
-from proxy.disk.contents import BY_HAND
 from proxy.lanes.group import Group, lot_of
 from proxy.lanes.outlet import Means, Outlet
 from proxy.lanes.pacer import Pacer
