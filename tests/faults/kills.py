@@ -55,7 +55,7 @@ def play(folder: Path, seed: int, lives: int) -> Killed:
                 on.proxy.start()
             on[SOUR].upstream.behaviour = randomly(dice, bad, share=0)
             wait_until(lambda: _all_answered(on), "the last life to answer")
-        on.arrives()
+        on.arrives(deadline_s=30 + lives)  # a thousand lives leave half a million samples for the one that failed
         wait_until(lambda: on.proxy.scrape().total("samples_queued") == 0, "the queues to be empty")
         on.check()
         check_answers(shards)
