@@ -39,6 +39,6 @@ class MadeTenants:
         self._ids.add(tenant_id)
         try:
             with self._path.open("a", encoding="utf-8") as file:
-                file.write(f"{tenant_id}\n")
+                file.write(f"\n{tenant_id}\n")  # a line of its own, also behind one that a crash cut
         except OSError as error:
             _log.warning("made tenant not noted", tenant=tenant_id, error=str(error))
