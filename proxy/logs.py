@@ -35,7 +35,7 @@ def set_up(log_format: LogFormat = "auto", *, debug: bool = False, quiet: bool =
         ],
         wrapper_class=structlog.make_filtering_bound_logger(40 if quiet else 10 if debug else 20),
         logger_factory=structlog.PrintLoggerFactory(cast("TextIO", _Lenient(sys.stderr))),
-        cache_logger_on_first_use=True,
+        cache_logger_on_first_use=not quiet,
     )
     logging.basicConfig(handlers=[_Passing()], level=logging.WARNING, force=True)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+import structlog
 
 pytest_plugins = ["tests.peers.plugin"]
 
@@ -70,6 +71,13 @@ def _loopback_only() -> Iterator[None]:
     _outside.clear()
     yield
     assert not _outside, f"reached for another machine: {_outside}"
+
+
+@pytest.fixture(autouse=True)
+def _logs_as_ever() -> Iterator[None]:
+    """Undoes what a test did to where logs go."""
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture(autouse=True)

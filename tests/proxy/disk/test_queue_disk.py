@@ -8,13 +8,14 @@ import pathlib
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
-from structlog.testing import capture_logs
 
 from proxy.core.errors import StorageError
 from proxy.core.retention import QueueKeep
+from proxy.disk import queue
 from tests.proxy.disk.queueing import Stock, on_disk, record, segments
 
 ROOT: Final = Path(__file__).parents[3]
@@ -249,15 +250,16 @@ async def test_a_full_disk_is_told_once(tmp_path: Path, monkeypatch: pytest.Monk
     def fail(_fd: int, _data: object) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    with capture_logs() as logs:
-        for _ in (1, 2):
-            with monkeypatch.context() as patch:
-                patch.setattr(os, "write", fail)
-                for _ in range(3):
-                    assert await stock.try_append([record(9)]) is not None
-                    assert await stock.take(1) == [0]
-            await stock.append(record(10))
-    assert [log["event"] for log in logs] == ["queue failed"] * 2
+    told: list[str] = []
+    monkeypatch.setattr(queue, "_log", SimpleNamespace(error=lambda event, **_: told.append(event)))
+    for _ in (1, 2):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", fail)
+            for _ in range(3):
+                assert await stock.try_append([record(9)]) is not None
+                assert await stock.take(1) == [0]
+        await stock.append(record(10))
+    assert told == ["queue failed"] * 2
     await stock.close()
 
 

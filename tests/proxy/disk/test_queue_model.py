@@ -4,7 +4,7 @@ import asyncio
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -37,6 +37,14 @@ KINDS: Final = st.fixed_dictionaries(
     },
 )
 RECORDS: Final = st.lists(st.tuples(st.sampled_from([0, 10, 300, 1500, 5000]), KINDS), min_size=1, max_size=4)
+
+
+class Dice(NamedTuple):
+    """What chance says, whatever the files hold: how appends share a write, and so the files, depends on threads."""
+
+    where: int
+    change: int
+    line: bytes
 
 
 class QueueMachine(RuleBasedStateMachine):
@@ -179,52 +187,55 @@ class QueueMachine(RuleBasedStateMachine):
         self._open(self.waiting)
 
     @precondition(lambda self: self.number)
-    @rule(data=st.data(), harm=st.sampled_from(["nothing", "cut", "flip", "no cursor", "bad cursor", "old cursor"]))
-    def crash(self, data: st.DataObject, harm: str) -> None:
+    @rule(
+        dice=st.builds(Dice, st.integers(0, 1 << 20), st.integers(1, 255), st.binary(max_size=60)),
+        harm=st.sampled_from(["nothing", "cut", "flip", "no cursor", "bad cursor", "old cursor"]),
+    )
+    def crash(self, dice: Dice, harm: str) -> None:
         """Killed and started again, after harm was done to the files or not."""
         self.stock.crash()
         files = segments(self.stock.files)
         lost: list[int] = []
         if files:
-            lost = self._harms()[harm](data, files)
+            lost = self._harms()[harm](dice, files)
         self._open([each for each in self.waiting if number_of(each) not in lost])
 
-    def _harms(self) -> dict[str, Callable[[st.DataObject, list[Path]], list[int]]]:
+    def _harms(self) -> dict[str, Callable[[Dice, list[Path]], list[int]]]:
         """What may be done to the files; each returns the numbers of the records that it costs."""
         return {
-            "nothing": lambda _data, _files: [],
+            "nothing": lambda _dice, _files: [],
             "cut": self._cut,
             "flip": self._flip,
-            "no cursor": lambda _data, _files: self._write_cursor(None),
-            "bad cursor": lambda data, _files: self._write_cursor(data.draw(st.binary(max_size=60))),
+            "no cursor": lambda _dice, _files: self._write_cursor(None),
+            "bad cursor": lambda dice, _files: self._write_cursor(dice.line),
             "old cursor": self._old_cursor,
         }
 
-    def _cut(self, data: st.DataObject, files: list[Path]) -> list[int]:
+    def _cut(self, dice: Dice, files: list[Path]) -> list[int]:
         """The newest segment ends anywhere, as after a write that was not finished."""
         content = files[-1].read_bytes()
-        at = data.draw(st.integers(0, len(content)))
+        at = dice.where % (len(content) + 1)
         files[-1].write_bytes(content[:at])
         return [number for number, _, end in _spans(content) if end > at]
 
-    def _flip(self, data: st.DataObject, files: list[Path]) -> list[int]:
+    def _flip(self, dice: Dice, files: list[Path]) -> list[int]:
         """One byte changes, anywhere."""
-        path = data.draw(st.sampled_from(files))
+        path = files[dice.where % len(files)]
         content = bytearray(path.read_bytes())
-        at = data.draw(st.integers(0, len(content) - 1))
+        at = dice.where % len(content)
         hit = [number for number, begin, end in _spans(bytes(content)) if begin <= at < end]
-        content[at] ^= data.draw(st.integers(1, 255))
+        content[at] ^= dice.change
         path.write_bytes(content)
         return hit
 
-    def _old_cursor(self, data: st.DataObject, files: list[Path]) -> list[int]:
+    def _old_cursor(self, dice: Dice, files: list[Path]) -> list[int]:
         """The machine crashed: the last moves of the cursor never reached the disk."""
         number = int(files[0].name[:20])
         path = self.stock.files / "cursor"
         now = cursor.decode(path.read_bytes()) if path.exists() else None
         offset = now.offset if now is not None and now.seq == number else 0
         ends = [0, *(end for end in scan(files[0].read_bytes()).ends if end <= offset)]
-        return self._write_cursor(cursor.encode(Position(number, data.draw(st.sampled_from(ends)))))
+        return self._write_cursor(cursor.encode(Position(number, ends[dice.where % len(ends)])))
 
     def _write_cursor(self, line: bytes | None) -> list[int]:
         path = self.stock.files / "cursor"
