@@ -6,6 +6,8 @@
 import argparse
 import os
 import secrets
+import signal
+import sys
 import tempfile
 from pathlib import Path
 
@@ -22,6 +24,7 @@ def main() -> None:
     parser.add_argument("--lives", type=int, default=1000)
     parser.add_argument("--minutes", type=float, default=5)
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # the proxy must not outlive this
     with tempfile.TemporaryDirectory(prefix="whosegpu-soak-") as folder:
         if arguments.lives:
             _kills(Path(folder) / "kills", arguments.lives)
